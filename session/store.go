@@ -1,0 +1,148 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gth-server/gth-server/approvals"
+)
+
+// Errors that a Store returns, wrapped.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrConflict = errors.New("conflict")           // another writer was first
+	ErrLost     = errors.New("session lease lost") // this process no longer owns the session
+	ErrClosed   = errors.New("closed")
+	ErrBusy     = errors.New("a turn is running")
+)
+
+// Meta is what the index knows of a session.
+type Meta struct {
+	ID        ID             `json:"id"`
+	Cwd       string         `json:"cwd"` // as given to create
+	Title     string         `json:"title,omitempty"`
+	Surface   string         `json:"surface"` // acp, agui, run, demo, exec
+	Rung      approvals.Rung `json:"rung"`
+	CreatedAt time.Time      `json:"createdAt"`
+	UpdatedAt time.Time      `json:"updatedAt"`
+}
+
+// Lease is the right to append to one session. Epoch grows with each holder.
+type Lease struct {
+	Session ID
+	Epoch   uint64
+}
+
+// Batch is a group of records that is stored whole or not at all. Records
+// are numbered by the store; Expect is the number of the last record that
+// the writer knows of, Key makes a repeat of the same batch a no-op.
+type Batch struct {
+	Lease  Lease
+	Expect Seq
+	Key    string
+	Turn   string
+	Events []Event
+	Sync   bool // reaches the disk before Append returns
+	At     time.Time
+}
+
+// AskState is where an ask stands.
+type AskState string
+
+// The states of an ask. Answered asks that were approved go on to Claimed.
+const (
+	AskOpen     AskState = "open"
+	AskAnswered AskState = "answered"
+	AskClaimed  AskState = "claimed" // the approved call was started, once
+	AskExpired  AskState = "expired"
+)
+
+// StoredAsk is an ask with what became of it.
+type StoredAsk struct {
+	Request  approvals.Request   `json:"request"`
+	State    AskState            `json:"state"`
+	Answer   *approvals.Answer   `json:"answer,omitempty"`
+	Decision *approvals.Decision `json:"decision,omitempty"`
+}
+
+// Store keeps sessions. Every method is safe for concurrent use, honours
+// its context, and returns one of this package's errors wrapped where one
+// fits. Implementations pass sessiontest.RunStore.
+type Store interface {
+	Sessions
+	Logs
+	Asks
+	WorkspaceGrants
+	// Close releases the store; later calls return ErrClosed.
+	Close() error
+}
+
+// Sessions is the index.
+type Sessions interface {
+	// Create adds a session and returns the first lease. ErrConflict when
+	// the id is taken.
+	Create(ctx context.Context, m Meta) (Lease, error)
+	// Acquire takes the lease of an existing session; ErrConflict names the
+	// holder when another one is alive, ErrNotFound when there is none.
+	Acquire(ctx context.Context, id ID) (Lease, error)
+	// Release gives a lease back. Releasing a lost lease is no error.
+	Release(ctx context.Context, l Lease) error
+	// Meta returns a session's index entry, or ErrNotFound.
+	Meta(ctx context.Context, id ID) (Meta, error)
+	// Update changes title, rung and time; ErrLost when l is not current.
+	Update(ctx context.Context, l Lease, m Meta) error
+	// List returns sessions, newest first, and the cursor of the next page,
+	// empty at the end. A cursor that it did not hand out is ErrNotFound.
+	List(ctx context.Context, f Filter) ([]Meta, string, error)
+	// Delete removes a session with its log and asks. Unknown ids are no error.
+	Delete(ctx context.Context, id ID) error
+}
+
+// Filter selects sessions. The zero value selects all, 50 a page.
+type Filter struct {
+	Cwd    string
+	Cursor string
+	Limit  int
+}
+
+// Logs is the ordered log per session.
+type Logs interface {
+	// Append stores a batch and returns the records with their numbers.
+	// ErrLost when the lease is not current, ErrConflict when Expect is not
+	// the last number; a batch whose Key was stored before returns the
+	// records of that time. Live events are an error.
+	Append(ctx context.Context, b Batch) ([]Record, error)
+	// After returns up to limit records with a number above seq, in order;
+	// limit 0 means all.
+	After(ctx context.Context, id ID, seq Seq, limit int) ([]Record, error)
+}
+
+// Asks are the questions of all sessions. Answering needs no lease.
+type Asks interface {
+	// PutAsk stores an open ask; ErrConflict when the id is taken.
+	PutAsk(ctx context.Context, l Lease, r approvals.Request) error
+	// GetAsk returns an ask, or ErrNotFound.
+	GetAsk(ctx context.Context, id string) (StoredAsk, error)
+	// AnswerAsk moves an open ask to answered, atomically. When it is not
+	// open any more it returns what is stored and ErrConflict.
+	AnswerAsk(ctx context.Context, id string, a approvals.Answer, d approvals.Decision) (StoredAsk, error)
+	// ClaimAsk moves an answered, approved ask to claimed, once; ErrConflict
+	// on every later call and when it was not approved.
+	ClaimAsk(ctx context.Context, l Lease, id, digest string) error
+	// OpenAsks returns the open asks of a session, oldest first; of all
+	// sessions when id is empty.
+	OpenAsks(ctx context.Context, id ID) ([]StoredAsk, error)
+	// WatchAsk returns a channel that is closed when the ask leaves open.
+	// The watch ends with ctx.
+	WatchAsk(ctx context.Context, id string) (<-chan struct{}, error)
+}
+
+// WorkspaceGrants are the grants that outlive a session, keyed by the real
+// path of the session's cwd.
+type WorkspaceGrants interface {
+	PutGrant(ctx context.Context, workspace string, g approvals.Grant) error
+	Grants(ctx context.Context, workspace string) ([]approvals.Grant, error)
+	// DeleteGrant removes a grant; ErrNotFound when it is not there.
+	DeleteGrant(ctx context.Context, workspace, id string) error
+}
