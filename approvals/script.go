@@ -1,9 +1,14 @@
 package approvals
 
+import (
+	"errors"
+	"fmt"
+)
+
 // Script is the judged tree of a shell text. It is opaque on purpose: the
 // only way to run it is its canonical print, so what runs is what was
 // judged.
-type Script struct{}
+type Script struct{ reading *Reading }
 
 // GuardNames tells Print how the running script reaches the checker.
 type GuardNames struct {
@@ -14,22 +19,71 @@ type GuardNames struct {
 	Redirect string
 }
 
+var errNotJudged = errors.New("shell text was not judged: it cannot run")
+
 // Print returns the text for bash: the tree in canonical form, with a guard
 // before whatever is known only at run time. Programs that posture's rules
 // name are guarded when one of their words is not static. An error means
 // that the script must not run; it names the construct.
-func (s *Script) Print(g GuardNames, p Posture) (string, error) { return "", errNotJudged }
+func (s *Script) Print(g GuardNames, p Posture) (string, error) {
+	return "", errNotJudged
+}
 
 // CheckCommand judges the real words of a command that was dynamic in the
 // text: floor, control files, deny and escalate. At bypass only floor and
 // deny count. ok false comes with the sentence for the person and model.
 // Unknown is refused.
 func (r *Reading) CheckCommand(argv []string, p Posture) (ok bool, why string) {
-	return false, errNotJudged.Error()
+	if len(argv) == 0 || argv[0] == "" {
+		return false, "Refused at run time: the command has no program."
+	}
+	c := &Reading{call: r.call, place: r.place, sur: r.sur, subject: Subject{Kind: SubjectShell, Command: joinStrings(argv)}}
+	c.scan = scanArgv(argv, r.place)
+	c.effects = c.scan.Effects
+	c.texts = c.comparedTexts(c.subject.Command)
+	c.finish()
+	if c.scan.Unreadable != "" {
+		return false, "Refused at run time: " + unreadableMessage(c.scan.Unreadable)
+	}
+	if names := c.hidingNames(); names != "" {
+		return false, "Refused at run time: " + hidingMessage(names)
+	}
+	return c.atRunTime(p)
 }
 
 // CheckRedirect judges the real target of a redirect; write tells whether
 // it is opened for writing.
 func (r *Reading) CheckRedirect(path string, write bool, p Posture) (ok bool, why string) {
-	return false, errNotJudged.Error()
+	if path == "" {
+		return false, "Refused at run time: the redirect has no target."
+	}
+	c := &Reading{call: r.call, place: r.place, sur: r.sur, subject: Subject{Kind: SubjectShell}}
+	c.scan = &shellScan{}
+	c.effects = redirectEffects(path, write)
+	c.finish()
+	return c.atRunTime(p)
+}
+
+// atRunTime is the last check of what the text did not show.
+func (c *Reading) atRunTime(p Posture) (bool, string) {
+	if r, a := p.denied(c); a != answerNo {
+		return false, "Refused at run time: " + denyMessage(r)
+	}
+	f := c.self
+	if c.scan.Floor != nil {
+		f = c.scan.Floor
+	}
+	if f != nil {
+		return false, "Refused at run time: " + floorMessage(c.subject, f)
+	}
+	if p.Rung == Bypass {
+		return true, ""
+	}
+	if file := controlFile(c.targets); file != "" {
+		return false, fmt.Sprintf("Refused at run time: the command writes %s, which needs a person's approval. Write the path plainly and call the tool again.", oneLine(file))
+	}
+	if r, a := p.escalated(c); a != answerNo {
+		return false, fmt.Sprintf("Refused at run time: the escalate entry %s needs a person's approval. Write the command plainly and call the tool again.", r.entry.Preview())
+	}
+	return true, ""
 }

@@ -1,0 +1,189 @@
+package approvals
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gth-server/gth-server/approvals/internal/effect"
+)
+
+// allowed looks for what allows a call: one shell or tool entry, or entries
+// that cover each of its effects. rates tells whether a rating is due.
+func (p Posture) allowed(c *Reading) (r *rule, rates bool) {
+	if !c.allowable() {
+		return nil, false
+	}
+	var rules []*rule
+	if p.Policy != nil {
+		rules = p.Policy.allow
+	}
+	for _, r := range rules {
+		if r.permits(c) {
+			return r, r.rates
+		}
+	}
+	if r := p.Grants.granted(c); r != nil {
+		return r, r.rates
+	}
+	return covering(rules, c)
+}
+
+// allowable reports whether any allow entry may match: not when the text
+// holds parts that nobody can judge before they run.
+func (c *Reading) allowable() bool {
+	if c.subject.Kind != SubjectShell {
+		return true
+	}
+	return c.scan != nil && c.scan.Unreadable == "" && len(c.scan.Hiding) == 0 && !slices.ContainsFunc(c.scan.Unresolved, blocking)
+}
+
+// expansions are the mechanisms that leave a word open but show in the tree
+// what runs; every other one is beyond any allow entry.
+var expansions = []string{"param", "glob", "cmdsubst", "procsubst", "arith"}
+
+func blocking(m Mechanism) bool { return !slices.Contains(expansions, m.Name) }
+
+// permits is the allow side of the entries that speak for a whole call.
+func (r *rule) permits(c *Reading) bool {
+	switch r.entry.Type {
+	case typeShell:
+		return c.subject.Kind == SubjectShell && c.scan.Single && r.permitsText(c)
+	case typeTool, typeMCP:
+		return r.names(c.subject)
+	}
+	return false
+}
+
+func (r *rule) permitsText(c *Reading) bool {
+	if r.entry.Matcher == matchExact {
+		// The author saw the whole text and answers for all of it.
+		return r.words != nil && slices.Equal(r.words, c.words)
+	}
+	return r.text.match(c.scan.Canonical) && !c.surprising()
+}
+
+// surprising reports whether a single command does what the author of a
+// pattern cannot have seen: runs code that an option, a variable or a
+// payload carries, or reads a credential.
+func (c *Reading) surprising() bool {
+	for i := range c.effects {
+		e := &c.effects[i]
+		if e.Kind == effect.Exec && (e.Code == effect.CodeHidden || aliased(e)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.targets, func(t target) bool { return t.effect.Kind == effect.Read && c.credential(&t) })
+}
+
+// aliased reports whether an operand stands for an option, as +main does
+// for --force in a push.
+func aliased(e *Effect) bool {
+	isOption := func(s string) bool { return len(s) > 1 && s[0] == '-' }
+	return slices.ContainsFunc(e.Canonical, isOption) && !slices.ContainsFunc(e.Argv, func(w Word) bool { return isOption(w.Text) })
+}
+
+// covering allows a call whose every effect has an entry. It names the
+// entry of the first effect; one entry that rates makes the call rated.
+func covering(rules []*rule, c *Reading) (named *rule, rates bool) {
+	if !c.coverable() {
+		return nil, false
+	}
+	cover := func(fits func(*rule) bool) bool {
+		i := slices.IndexFunc(rules, fits)
+		if i < 0 {
+			return false
+		}
+		if named == nil {
+			named = rules[i]
+		}
+		rates = rates || rules[i].rates
+		return true
+	}
+	for i := range c.effects {
+		e := &c.effects[i]
+		ok := true
+		switch e.Kind {
+		case effect.Exec:
+			ok = cover(func(r *rule) bool { return r.entry.Type == typeExec && r.coversArgv(e, c) })
+		case effect.Connect:
+			ok = cover(func(r *rule) bool { return r.entry.Type == typeConnect && r.host.matches(e.Host, e.Port, true) })
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	for i := range c.targets {
+		t := &c.targets[i]
+		typ := c.needs(t)
+		fits := func(r *rule) bool { return r.entry.Type == typ && r.path.matchTarget(t, c.sur, true) }
+		if typ != "" && !cover(fits) {
+			return nil, false
+		}
+	}
+	return named, rates
+}
+
+// coverable reports whether the effects of a call are all there is to it:
+// so for shell text and for our own file and network tools.
+func (c *Reading) coverable() bool {
+	if c.subject.Kind == SubjectShell {
+		return true
+	}
+	_, files := pathArgs[c.subject.Name]
+	return c.subject.Kind == SubjectTool && (files || c.subject.Name == "gth_web_fetch")
+}
+
+// coversArgv is the allow side of an exec entry: the words of the pattern as
+// written, the program without a slash, no code that hides in the rest.
+func (r *rule) coversArgv(e *Effect, c *Reading) bool {
+	words := e.Argv
+	if e.Elevated {
+		// Who becomes somebody else has to be named first, with every word
+		// in between; that shows in a single command only.
+		if !c.scan.Single {
+			return false
+		}
+		words = c.argv
+	}
+	switch {
+	case e.Code == effect.CodeHidden, aliased(e), len(words) < len(r.words):
+		return false
+	case r.entry.Matcher == matchExact && len(words) != len(r.words):
+		return false
+	case e.Elevated && len(r.words) <= len(words)-len(e.Argv):
+		return false
+	}
+	for i, want := range r.words {
+		if !words[i].Static || words[i].Text != want || (i == 0 && strings.Contains(want, "/")) {
+			return false
+		}
+	}
+	return true
+}
+
+// needs returns the type of the entry that a path effect needs, or "".
+func (c *Reading) needs(t *target) string {
+	switch {
+	case t.effect.Kind == effect.Write:
+		if t.effect.Via == effect.ViaPossible || sink(t) {
+			return ""
+		}
+		return typeWrite
+	case c.credential(t), c.subject.Kind == SubjectTool && c.outside(t):
+		return typeRead
+	}
+	return ""
+}
+
+// sink reports whether a write goes to a device that keeps nothing.
+func sink(t *target) bool {
+	switch t.effect.Path {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
+		return true
+	}
+	return false
+}
+
+func (c *Reading) outside(t *target) bool {
+	return slices.ContainsFunc(t.paths, func(s spot) bool { return !c.sur.holds(s.lex) || !c.sur.holds(s.real) })
+}

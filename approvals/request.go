@@ -1,0 +1,122 @@
+package approvals
+
+import "slices"
+
+// question is what a stage wants to know of a person.
+type question struct {
+	rule    *rule
+	outcome Outcome
+	reason  string
+	unrated string
+	why     string
+	detail  string
+	once    bool // no sticky approval
+	typed   bool
+}
+
+func newRequest(e *evaluation, s Stage, q question) *Request {
+	c := e.c
+	req := &Request{
+		CallID: c.call.ID, Tool: c.call.Tool, Arguments: c.call.Arguments, Digest: c.digest, Subject: c.subject,
+		Rung: e.p.Rung, Stage: s, Outcome: q.outcome, Reason: q.reason, Unrated: q.unrated,
+		Rule: e.v.Rule, Why: q.why, Notes: c.notes(), Typed: q.typed,
+	}
+	if q.typed {
+		return req
+	}
+	req.RejectSession = offer(c.rejectEntry())
+	if q.once || q.outcome == Catastrophic || e.p.Rung == Bypass {
+		return req
+	}
+	req.AllowSession = offer(c.allowEntry())
+	req.AllowWorkspace = offer(c.allowEntry())
+	return req
+}
+
+func offer(e Entry, ok bool) *Offer {
+	if !ok {
+		return nil
+	}
+	return &Offer{Entry: e, Preview: e.Preview(), Summary: e.Summary()}
+}
+
+// allowEntry is what a sticky approval would store. ok is false when no
+// entry can be exact about the call, or would not match it again.
+func (r *Reading) allowEntry() (Entry, bool) {
+	e := Entry{Type: string(r.subject.Kind), Matcher: matchExact, Pattern: r.subject.Name, Server: r.subject.Server, Host: r.subject.Host}
+	switch {
+	case r.subject.Kind == SubjectShell:
+		if !r.scan.Single {
+			return Entry{}, false
+		}
+		e.Pattern = r.scan.Canonical
+	case r.subject.Kind == SubjectTool && r.subject.Name == ShellTool, len(r.hosts) > 1:
+		return Entry{}, false
+	case r.subject.Kind == SubjectMCP && r.subject.Server == "":
+		return Entry{}, false
+	}
+	rule, err := compileRule(e, listAllow, sourceSession)
+	return e, err == nil && r.allowable() && rule.permits(r)
+}
+
+// rejectEntry is what a sticky refusal would store.
+func (r *Reading) rejectEntry() (Entry, bool) {
+	e := Entry{Type: string(r.subject.Kind), Matcher: matchExact, Pattern: r.subject.Name, Server: r.subject.Server, Host: r.subject.Host}
+	switch {
+	case r.subject.Kind == SubjectShell:
+		e.Pattern = normalForm(r.subject.Command)
+	case r.subject.Kind == SubjectMCP && r.subject.Server == "":
+		return Entry{}, false
+	}
+	rule, err := compileRule(e, listDeny, sourceSession)
+	return e, err == nil && rule.forbids(r) == answerYes
+}
+
+// GrantPreview returns the entry that a sticky approval of the call could
+// store, or "" when none can.
+func (r *Reading) GrantPreview() string { return preview(r.allowEntry()) }
+
+// DenyPreview returns the entry that a sticky refusal of the call would
+// store, or "" when none can.
+func (r *Reading) DenyPreview() string { return preview(r.rejectEntry()) }
+
+func preview(e Entry, ok bool) string {
+	if !ok {
+		return ""
+	}
+	return e.Preview()
+}
+
+// Analysis is what the gate read out of a call, for people and scripts.
+// Lists are never null.
+type Analysis struct {
+	Parses     bool     `json:"parses"`
+	Resolves   bool     `json:"resolves"` // every word of every command is known
+	Single     bool     `json:"single"`   // and it is exactly one plain command
+	Unresolved []string `json:"unresolved"`
+	Programs   []string `json:"programs"`
+	Wrappers   []string `json:"wrappers"`
+	Writes     []string `json:"writes"`
+	Reads      []string `json:"reads"`
+	Hosts      []string `json:"hosts"`
+	Opaque     bool     `json:"opaque"`
+}
+
+// Analysis returns what was read. A call of another tool than the shell
+// parses and resolves, and has no programs.
+func (r *Reading) Analysis() Analysis {
+	a := Analysis{Parses: true, Resolves: true, Unresolved: []string{}, Programs: []string{}, Wrappers: []string{}, Writes: []string{}, Reads: []string{}, Hosts: []string{}}
+	if s := r.scan; s != nil {
+		a.Parses, a.Resolves, a.Single, a.Opaque = s.Unreadable == "", s.Static, s.Single, s.Opaque
+		a.Programs, a.Wrappers = append(a.Programs, s.Programs...), append(a.Wrappers, s.Wrappers...)
+		a.Writes, a.Reads, a.Hosts = append(a.Writes, s.Writes...), append(a.Reads, s.Reads...), append(a.Hosts, s.Hosts...)
+		for _, m := range slices.Concat(s.Unresolved, s.Hiding) {
+			if !slices.Contains(a.Unresolved, m.Name) {
+				a.Unresolved = append(a.Unresolved, m.Name)
+			}
+		}
+		return a
+	}
+	a.addToolEffects(r.effects)
+	return a
+}
