@@ -1,0 +1,107 @@
+package shellscan
+
+import (
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/gth-server/gth-server/approvals/internal/effect"
+)
+
+// Env holds facts of the session that words depend on. Empty fields mean
+// unknown. Home and Cwd are absolute and cleaned.
+type Env struct {
+	Home string // value of ~ and $HOME
+	User string // login name, for ~user
+	Cwd  string // directory in which the command starts
+}
+
+// Scan is what one text would do. It is immutable after Parse and safe for
+// concurrent use; callers must not change its slices.
+type Scan struct {
+	// Unreadable says why there is no tree; all other fields are then empty.
+	Unreadable string
+	// Effects are in text order, outer commands before inner ones.
+	Effects []effect.Effect
+	// Static: every word of every simple command is known from the text.
+	Static bool
+	// Single: static, and exactly one simple command without redirect,
+	// subshell or substitution.
+	Single bool
+	// Opaque: code runs that the text does not show.
+	Opaque bool
+	// Dynamic names the kinds of parts that keep the text from being
+	// static (param, cmdsubst, procsubst, arith, glob, …), each once.
+	Dynamic []string
+	// Unresolved lists the parts of which not even the meaning is known;
+	// no allow rule may match a text that has one.
+	Unresolved []effect.Mechanism
+	// Hiding lists the parts that another reader of the text may read
+	// differently; such a text is never rated and never remembered.
+	Hiding []effect.Mechanism
+
+	Programs []string // programs that run, wrappers peeled; "?" when not static
+	Wrappers []string // the wrappers peeled off
+	Writes   []string // paths written, as written, "*" for dynamic parts
+	Reads    []string // paths read by redirections and known operands
+	Hosts    []string // hosts contacted, canonical, without port
+
+	// Floor is the family that refuses the text, nil when there is none.
+	Floor *effect.Floor
+
+	// Canonical and Words are the print and the argv of a Single command:
+	// two commands share them only if bash runs the same thing for both.
+	Canonical string
+	Words     []string
+
+	// EnvLeak lists the variables that are expanded into an argument of a
+	// script; not empty means that the preflight script-env-leak fires.
+	EnvLeak []string
+	// OpenWorld lists the host literals in the text as written; not empty
+	// means that the preflight open-world fires.
+	OpenWorld []string
+
+	file  *syntax.File // nil for ParseArgv and unreadable text
+	text  string       // the text that file's positions refer to
+	words resolver     // how this text's words are valued
+}
+
+// Parse scans the text of a command. The result is never nil.
+func Parse(text string, env Env) *Scan {
+	s := &Scan{words: resolver{env: env, homeKnown: true, splitKnown: true}}
+	text = trimBreaks(text)
+	if why := refuseText(text); why != "" {
+		s.Unreadable = why
+		return s
+	}
+	file, err := parseTree(text)
+	if err != nil {
+		s.Unreadable = syntaxReason(err)
+		return s
+	}
+	s.file, s.text = file, text
+	w := newWalker(s, text)
+	w.prepare(file)
+	w.stmts(file.Stmts)
+	w.finish(file)
+	return s
+}
+
+// ParseArgv scans one command given as real words, as a guard sees it at
+// run time. Every word is static; no word is expanded again.
+func ParseArgv(argv []string, env Env) *Scan {
+	s := &Scan{words: resolver{env: env, homeKnown: true, splitKnown: true}}
+	if len(argv) == 0 {
+		s.Unreadable = "the command is empty"
+		return s
+	}
+	total := 0
+	vals := make([]value, len(argv))
+	for i, a := range argv {
+		total += len(a)
+		vals[i] = value{text: a}
+	}
+	_ = total
+	w := newWalker(s, "")
+	w.simple(&simpleCmd{args: vals})
+	w.finish(nil)
+	return s
+}
