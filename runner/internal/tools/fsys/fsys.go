@@ -22,7 +22,6 @@
 package fsys
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -123,9 +122,12 @@ func (f *FS) Close() error {
 // root is one allowed directory.
 type root struct {
 	path     string // as configured, cleaned
-	real     string // without links; equal to path while the directory is missing
+	real     string // without links
 	readOnly bool
-	handle   *os.Root // nil while a read-only directory is missing
+
+	mu     sync.Mutex
+	handle *os.Root // nil while a read-only directory is missing
+	closed bool
 }
 
 func openRoot(dir string, readOnly bool) (*root, error) {
@@ -133,44 +135,51 @@ func openRoot(dir string, readOnly bool) (*root, error) {
 		return nil, fmt.Errorf("file tools: root %q is not absolute: give the full path", dir)
 	}
 	r := &root{path: filepath.Clean(dir), readOnly: readOnly}
-	r.real = r.path
-	h, err := os.OpenRoot(r.path)
-	if err != nil {
-		if readOnly && errors.Is(err, os.ErrNotExist) {
-			return r, nil
-		}
+	r.real = realPath(r.path)
+	if _, err := r.open(); err != nil && (!readOnly || !errors.Is(err, os.ErrNotExist)) {
 		return nil, fmt.Errorf("file tools: open root %q: %w: it must be a directory that exists", dir, err)
-	}
-	r.handle = h
-	if real, err := filepath.EvalSymlinks(r.path); err == nil {
-		r.real = real
 	}
 	return r, nil
 }
 
+// open returns the handle; the root keeps it.
+func (r *root) open() (*os.Root, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, os.ErrClosed
+	}
+	if r.handle == nil {
+		h, err := os.OpenRoot(r.path)
+		if err != nil {
+			return nil, err
+		}
+		r.handle = h
+	}
+	return r.handle, nil
+}
+
 func (r *root) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 	if r.handle == nil {
 		return nil
 	}
-	return r.handle.Close()
+	err := r.handle.Close()
+	r.handle = nil
+	return err
 }
 
-// ReadFile returns lines of a text file.
-func (f *FS) ReadFile(ctx context.Context, a ReadArgs) (Result, error) {
-	return Result{}, errors.New("not built yet")
-}
-
-// WriteFile creates or replaces a file and makes its parents.
-func (f *FS) WriteFile(ctx context.Context, a WriteArgs) (Result, error) {
-	return Result{}, errors.New("not built yet")
-}
-
-// EditFile replaces passages of a text file: all edits or none.
-func (f *FS) EditFile(ctx context.Context, a EditArgs) (Result, error) {
-	return Result{}, errors.New("not built yet")
-}
-
-// ListDirectory lists a directory, sorted by name.
-func (f *FS) ListDirectory(ctx context.Context, a ListArgs) (Result, error) {
-	return Result{}, errors.New("not built yet")
+// realPath resolves the links of dir, or those of its nearest ancestor that
+// exists.
+func realPath(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	parent, name := filepath.Split(dir)
+	if name == "" {
+		return dir
+	}
+	return filepath.Join(realPath(filepath.Clean(parent)), name)
 }
