@@ -1,0 +1,83 @@
+package shell
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gth-server/gth-server/approvals"
+)
+
+// locks runs before every script. Each of the three variables changes what
+// a name means when it is set: bash switches to another grammar, or calls
+// another program than the one that was judged.
+const locks = "builtin readonly POSIXLY_CORRECT BASH_CMDS BASH_ALIASES; "
+
+// preludeText defines the guards. It stays on one line, so that bash counts
+// the lines of the script from one. F, R and PORT are replaced.
+//
+// What it must withstand is text that was judged and yet tries to get past
+// it, so each line has its reason:
+//   - Builtins are called through builtin only; the printer refuses scripts
+//     that define a function of that name or disable it.
+//   - The words are copied into a read-only local before they are judged,
+//     and that copy runs: a signal trap that runs in between can neither
+//     change it nor, with return, skip the question and keep the answer.
+//   - The question is asked in a subshell. Traps are reset there, so no code
+//     of the script runs between question and answer, and nothing else has
+//     the descriptor of the connection.
+//   - Whatever goes wrong takes the branch that runs nothing and ends the
+//     script, its main shell included.
+//
+// F runs its arguments; F_x does so for a background job, whose process id
+// must be that of the program; F_q prints its arguments quoted, for builtins
+// that must run in the scope they stand in. R prints a redirect target.
+const preludeText = `` +
+	`F_ask() { { builtin printf '%s\0' "$F_key" "$1" "$(($# - 1))" "${@:2}" >&8 && IFS= builtin read -r -t 86400 -u 8 F_ans && [[ $F_ans == ok ]]; } 8<>/dev/tcp/127.0.0.1/PORT; } 2>/dev/null; ` +
+	`F_die() { builtin printf '%s\n' 'guard: the command could not be checked, so the script was ended' >&2; builtin kill -KILL "$BASHPID" "$$"; }; ` +
+	`F() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then "${F_v[@]}"; else F_die; fi; }; ` +
+	`F_x() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then if [[ $(builtin type -t -- "${F_v[0]}") == file ]]; then builtin exec -- "${F_v[@]}"; else "${F_v[@]}"; fi; else F_die; fi; }; ` +
+	`F_q() { builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask scope "${F_v[@]}"); then builtin printf '%q ' "${F_v[@]}"; else F_die; fi; }; ` +
+	`R() { case $# in 2) ;; *) builtin printf '%s\n' 'bash: ambiguous redirect' >&2; builtin return 1;; esac; ` +
+	`builtin local -a F_v; F_v=("$@"); builtin local -r F_v; ` +
+	`case ${F_v[1]} in '') builtin return 0;; esac; ` +
+	`if [[ ${F_v[0]} == dup && ${F_v[1]} != *[!0-9-]* ]]; then builtin printf '%s' "${F_v[1]}"; elif (F_ask "${F_v[@]}"); then builtin printf '%s' "${F_v[1]}"; else F_die; fi; }; ` +
+	`builtin readonly -f F_ask F_die F F_x F_q R; builtin readonly F_key; builtin export -n F_key; `
+
+// prelude returns the text before a guarded script.
+func prelude(n approvals.GuardNames, port int) string {
+	var b strings.Builder
+	for rest := preludeText; rest != ""; {
+		i := strings.IndexAny(rest, "FRP")
+		if i < 0 {
+			b.WriteString(rest)
+			break
+		}
+		b.WriteString(rest[:i])
+		switch word := rest[i:]; {
+		case strings.HasPrefix(word, "PORT"):
+			b.WriteString(strconv.Itoa(port))
+			rest = word[len("PORT"):]
+		case isName(word, "F"):
+			b.WriteString(n.Function)
+			rest = word[1:]
+		case isName(word, "R"):
+			b.WriteString(n.Redirect)
+			rest = word[1:]
+		default:
+			b.WriteByte(word[0])
+			rest = word[1:]
+		}
+	}
+	return b.String()
+}
+
+// isName reports whether s starts with the placeholder name, and not with a
+// longer word in capitals.
+func isName(s, name string) bool {
+	rest, ok := strings.CutPrefix(s, name)
+	return ok && (rest == "" || rest[0] < 'A' || rest[0] > 'Z')
+}
+
+// keyVariable names the environment variable that carries the ticket. The
+// prelude takes its export attribute away, so programs never see it.
+func keyVariable(n approvals.GuardNames) string { return n.Function + "_key" }
