@@ -90,13 +90,20 @@ func applyEdit(text string, e Edit) (string, int, error) {
 	}
 	found := doc.find(oldText, newText, e.ReplaceAll)
 	if len(found) == 0 {
-		found = doc.findTrimmed(oldText, newText)
+		found = doc.findTrimmed(oldText, newText, e.ReplaceAll)
 	}
 	switch {
 	case len(found) == 0:
 		return "", 0, fmt.Errorf("oldText was not found%s: read the file again and copy the passage exactly", doc.hint(oldText))
 	case len(found) > 1 && !e.ReplaceAll:
-		return "", 0, fmt.Errorf("oldText occurs %d times (%s): add lines around it until it is unique, or set replaceAll", len(found), doc.lines(found))
+		least := ""
+		if len(found) == maxFound {
+			least = "at least "
+		}
+		return "", 0, fmt.Errorf("oldText occurs %s%d times (%s): add lines around it until it is unique, or set replaceAll", least, len(found), doc.lines(found))
+	}
+	if len(found) > maxReplaced {
+		return "", 0, fmt.Errorf("oldText occurs more than %d times: use a program for so many replacements", maxReplaced)
 	}
 	if e.ReplaceAll {
 		found = withoutOverlap(found)

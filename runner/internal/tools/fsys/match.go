@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	maxFound    = 10000    // places that one edit may match
-	maxCompared = 20 << 20 // lines compared by findTrimmed
+	maxFound    = 1000    // ambiguous places that are counted
+	maxReplaced = 200_000 // places that one edit replaces
+	maxCompared = 4 << 20 // lines compared by findTrimmed
 )
 
 // document is a text with plain line ends that remembers where a CR stood,
@@ -47,12 +48,20 @@ func newDocument(original string) *document {
 	return d
 }
 
+// bound is how many places are looked for.
+func bound(all bool) int {
+	if all {
+		return maxReplaced + 1
+	}
+	return maxFound
+}
+
 // find returns the places where old stands. For all it returns those that a
 // replacement from left to right meets; otherwise also overlapping ones,
-// because they are ambiguous, and not more than maxFound.
+// because they are ambiguous.
 func (d *document) find(old, with string, all bool) []change {
 	var found []change
-	for from := 0; all || len(found) < maxFound; {
+	for from := 0; len(found) < bound(all); {
 		i := strings.Index(d.text[from:], old)
 		if i < 0 {
 			break
@@ -67,8 +76,9 @@ func (d *document) find(old, with string, all bool) []change {
 }
 
 // findTrimmed compares whole lines without the blanks around them, and gives
-// the replacement the indentation that the file has.
-func (d *document) findTrimmed(old, with string) []change {
+// the replacement the indentation that the file has. A text that takes too
+// much work matches nowhere, because half a search proves no unique match.
+func (d *document) findTrimmed(old, with string, all bool) []change {
 	want := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
 	first := -1
 	for i, line := range want {
@@ -83,9 +93,12 @@ func (d *document) findTrimmed(old, with string) []change {
 	lines := d.lineStarts()
 	var found []change
 	work := 0
-	for at := 0; at+len(want) < len(lines) && work < maxCompared && len(found) < maxFound; at++ {
+	for at := 0; at+len(want) < len(lines) && len(found) < bound(all); at++ {
 		same := d.matching(lines, at, want)
-		if work += same + 1; same < len(want) {
+		if work += same + 1; work > maxCompared {
+			return nil
+		}
+		if same < len(want) {
 			continue
 		}
 		end := lines[at+len(want)]
