@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/runner/internal/tools/shell"
+)
+
+// ExecOptions say what Exec runs and where.
+type ExecOptions struct {
+	Reading *approvals.Reading // of a shell call that the gate or a person approved
+	Posture approvals.Posture  // for the guards
+	Dir     string             // working directory
+	Env     []string           // filtered already
+	Timeout time.Duration      // 0 is the engine's default
+	Output  io.Writer          // gets what the command prints, as it prints; not called concurrently
+	Tracer  trace.Tracer       // nil records nothing
+}
+
+// execOutput bounds what a command outside a session may print.
+const execOutput = 1 << 30
+
+// Exec runs a judged command outside any session and returns its exit
+// code; 126 means that a guard refused a part of it. The error says why it
+// could not run, or is ctx's cause.
+func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+	req, err := shellRequest(o.Reading, o.Posture)
+	if err != nil {
+		return 0, err
+	}
+	engine, err := shell.New(shell.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		defer cancel()
+		err = errors.Join(err, engine.Close(closing))
+	}()
+	ctx, span := o.Tracer.Start(ctx, "execute_tool "+shellTool)
+	defer span.End()
+	req.Dir, req.Env, req.Timeout, req.MaxOutput = o.Dir, o.Env, o.Timeout, execOutput
+	req.OnOutput = func(chunk string) { _, _ = io.WriteString(o.Output, chunk) }
+	res, err := engine.Run(ctx, req)
+	if err != nil {
+		return 0, err
+	}
+	if span.IsRecording() {
+		span.SetAttributes(attribute.Int("process.exit.code", res.ExitCode))
+	}
+	switch {
+	case res.Cancelled:
+		return res.ExitCode, context.Cause(ctx)
+	case res.Refused:
+		fmt.Fprintln(o.Output, res.Refusal)
+	case res.TimedOut:
+		fmt.Fprintf(o.Output, "stopped after %s: the time limit was reached\n", res.Duration.Round(time.Second))
+	}
+	return res.ExitCode, nil
+}
+
+// FilterEnv returns env without credentials and without variables that
+// make programs run code; extra names are dropped as well. Tools get no
+// other environment.
+func FilterEnv(env, extra []string) []string { return shell.FilterEnv(env, extra) }
+
+// guard judges real values for the shell engine.
+type guard struct {
+	reading *approvals.Reading
+	posture approvals.Posture
+}
+
+func (g guard) Command(argv []string) (bool, string) {
+	return g.reading.CheckCommand(argv, g.posture)
+}
+
+func (g guard) Redirect(path string, write bool) (bool, string) {
+	return g.reading.CheckRedirect(path, write, g.posture)
+}
+
+// shellRequest prints the judged script for the engine. It is an error
+// when there is no judged script or it cannot run.
+func shellRequest(r *approvals.Reading, p approvals.Posture) (shell.Request, error) {
+	script := r.Script()
+	if script == nil {
+		return shell.Request{}, errors.New("the command could not be read as shell text, so it does not run: write it differently")
+	}
+	names := shell.NewNames()
+	text, err := script.Print(names, p)
+	if err != nil {
+		return shell.Request{}, fmt.Errorf("the command cannot run: %w", err)
+	}
+	return shell.Request{Script: text, Names: names, Check: guard{r, p}, ExtGlob: usesExtGlob(text)}, nil
+}
+
+// usesExtGlob tells whether a print may hold extended globs. One that does
+// not, but looks so, runs the same.
+func usesExtGlob(text string) bool {
+	for i := 1; i < len(text); i++ {
+		if text[i] != '(' {
+			continue
+		}
+		switch text[i-1] {
+		case '?', '*', '+', '@', '!':
+			return true
+		}
+	}
+	return false
+}
