@@ -26,8 +26,9 @@ type ExecOptions struct {
 	Tracer  trace.Tracer       // nil records nothing
 }
 
-// execOutput bounds what a command outside a session may print.
-const execOutput = 1 << 30
+// execOutput bounds what is passed on of a command outside a session, since
+// the engine keeps as much in memory.
+const execOutput = 256 << 20
 
 // Exec runs a judged command outside any session and returns its exit
 // code; 126 means that a guard refused a part of it. The error says why it
@@ -65,6 +66,8 @@ func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 		return res.ExitCode, context.Cause(ctx)
 	case res.Refused:
 		fmt.Fprintln(o.Output, res.Refusal)
+	case res.TotalBytes > execOutput:
+		fmt.Fprintf(o.Output, "the output was cut after %d bytes\n", execOutput)
 	case res.TimedOut:
 		fmt.Fprintf(o.Output, "stopped after %s: the time limit was reached\n", res.Duration.Round(time.Second))
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cloudwego/eino/schema"
 
@@ -114,29 +113,14 @@ func (l *liveOutput) add(chunk string) {
 	l.pending = append(l.pending, chunk...)
 	if now := time.Now(); len(l.pending) >= livePiece || now.Sub(l.last) >= liveInterval {
 		l.last = now
-		l.send(wholeRunes(l.pending))
+		l.flush()
 	}
 }
 
-func (l *liveOutput) flush() { l.send(len(l.pending)) }
-
-func (l *liveOutput) send(n int) {
-	if n == 0 {
+func (l *liveOutput) flush() {
+	if len(l.pending) == 0 {
 		return
 	}
-	l.show(strings.ToValidUTF8(string(l.pending[:n]), "\uFFFD"))
-	l.pending = append(l.pending[:0], l.pending[n:]...)
-}
-
-// wholeRunes returns the length of b without a rune that is cut at its end.
-func wholeRunes(b []byte) int {
-	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:]) {
-				return i
-			}
-			break
-		}
-	}
-	return len(b)
+	l.show(strings.ToValidUTF8(string(l.pending), "\uFFFD"))
+	l.pending = l.pending[:0]
 }
