@@ -34,14 +34,8 @@ func (c *Reading) allowable() bool {
 	if c.subject.Kind != SubjectShell {
 		return true
 	}
-	return c.scan != nil && c.scan.Unreadable == "" && len(c.scan.Hiding) == 0 && !slices.ContainsFunc(c.scan.Unresolved, blocking)
+	return c.scan != nil && c.scan.Unreadable == "" && len(c.scan.Hiding) == 0 && len(c.scan.Unresolved) == 0
 }
-
-// expansions are the mechanisms that leave a word open but show in the tree
-// what runs; every other one is beyond any allow entry.
-var expansions = []string{"param", "glob", "cmdsubst", "procsubst", "arith"}
-
-func blocking(m Mechanism) bool { return !slices.Contains(expansions, m.Name) }
 
 // permits is the allow side of the entries that speak for a whole call.
 func (r *rule) permits(c *Reading) bool {
@@ -57,7 +51,7 @@ func (r *rule) permits(c *Reading) bool {
 func (r *rule) permitsText(c *Reading) bool {
 	if r.entry.Matcher == matchExact {
 		// The author saw the whole text and answers for all of it.
-		return r.words != nil && slices.Equal(r.words, c.words)
+		return r.words != nil && slices.Equal(r.words, c.scan.Words)
 	}
 	return r.text.match(c.scan.Canonical) && !c.surprising()
 }
@@ -136,25 +130,21 @@ func (c *Reading) coverable() bool {
 // coversArgv is the allow side of an exec entry: the words of the pattern as
 // written, the program without a slash, no code that hides in the rest.
 func (r *rule) coversArgv(e *Effect, c *Reading) bool {
-	words := e.Argv
+	if e.Code == effect.CodeHidden || aliased(e) || strings.Contains(r.words[0], "/") {
+		return false
+	}
 	if e.Elevated {
 		// Who becomes somebody else has to be named first, with every word
 		// in between; that shows in a single command only.
-		if !c.scan.Single {
-			return false
-		}
-		words = c.argv
+		all := c.scan.Words
+		named := c.scan.Single && len(r.words) > len(all)-len(e.Argv) && len(r.words) <= len(all)
+		return named && slices.Equal(r.words, all[:len(r.words)]) && (r.entry.Matcher != matchExact || len(r.words) == len(all))
 	}
-	switch {
-	case e.Code == effect.CodeHidden, aliased(e), len(words) < len(r.words):
-		return false
-	case r.entry.Matcher == matchExact && len(words) != len(r.words):
-		return false
-	case e.Elevated && len(r.words) <= len(words)-len(e.Argv):
+	if len(e.Argv) < len(r.words) || (r.entry.Matcher == matchExact && len(e.Argv) != len(r.words)) {
 		return false
 	}
 	for i, want := range r.words {
-		if !words[i].Static || words[i].Text != want || (i == 0 && strings.Contains(want, "/")) {
+		if !e.Argv[i].Static || e.Argv[i].Text != want {
 			return false
 		}
 	}

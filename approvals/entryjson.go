@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -71,7 +70,7 @@ func objectFields(b []byte) (map[string]json.RawMessage, error) {
 		}
 		fields[name] = raw
 	}
-	if _, err := dec.Token(); err != nil && err != io.EOF {
+	if _, err := dec.Token(); err != nil {
 		return nil, fieldErr("", "entry is no valid JSON: %v", err)
 	}
 	return fields, nil

@@ -82,7 +82,7 @@ func (g *Grants) granted(c *Reading) *rule {
 		return nil
 	}
 	if c.subject.Kind == SubjectShell {
-		if r := g.allow.exact[shellKey(c.words)]; r != nil && r.permits(c) {
+		if r := g.allow.exact[shellKey(c.scan.Words)]; r != nil && r.permits(c) {
 			return r
 		}
 	} else if r := g.allow.tool(c.subject); r != nil {

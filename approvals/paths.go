@@ -105,7 +105,9 @@ func (b base) resolve(e *Effect, place Place) target {
 	return t
 }
 
-func isAbsolute(p string) bool { return strings.HasPrefix(p, "/") || p == "~" || strings.HasPrefix(p, "~/") }
+func isAbsolute(p string) bool {
+	return strings.HasPrefix(p, "/") || p == "~" || strings.HasPrefix(p, "~/")
+}
 
 // absolute returns p as a cleaned absolute path, seen from dir.
 func absolute(p, dir, home string) string {

@@ -121,8 +121,8 @@ func (r *Reading) preflights() (names []string, reason string) {
 		}
 		return names, reason
 	}
-	if r.scan.EnvLeak {
-		add(preflightEnvLeak, "Could not assess this command: a variable is expanded into a script and may leak a secret.")
+	if len(r.scan.EnvLeak) > 0 {
+		add(preflightEnvLeak, "Could not assess this command: a variable ("+oneLine(strings.Join(r.scan.EnvLeak, ", "))+") is expanded into a script and may leak a secret.")
 	}
 	if len(r.scan.OpenWorld) > 0 {
 		add(preflightOpenWorld, "The command names a host ("+oneLine(strings.Join(r.scan.OpenWorld, ", "))+"), so it is never approved automatically.")
@@ -136,7 +136,11 @@ func (r *Reading) notes() []string {
 		return nil
 	}
 	var out []string
-	for _, m := range r.scan.Unresolved {
+	for i, m := range r.scan.Unresolved {
+		if i == maxNotes {
+			out = append(out, fmt.Sprintf("%d more parts are left open.", len(r.scan.Unresolved)-i))
+			break
+		}
 		out = append(out, fmt.Sprintf("The text leaves open what %s does (%s).", oneLine(m.Text), m.Name))
 	}
 	if r.scan.Opaque {
@@ -144,3 +148,5 @@ func (r *Reading) notes() []string {
 	}
 	return out
 }
+
+const maxNotes = 8

@@ -22,8 +22,6 @@ type Reading struct {
 	sur     *surroundings
 	scan    *shellScan
 	script  *Script
-	argv    []Word       // of a single command
-	words   []string     // the same as texts
 	texts   []foldedText // what deny and escalate shell entries compare with
 	self    *Floor
 	digest  string
@@ -57,13 +55,6 @@ func (r *Reading) readShell(text string) {
 }
 
 func (r *Reading) finish() {
-	if r.scan != nil && r.scan.Single {
-		r.argv = r.scan.Words
-		r.words = make([]string, len(r.argv))
-		for i, w := range r.argv {
-			r.words[i] = w.Text
-		}
-	}
 	r.targets = targetsOf(r.effects, r.place)
 	r.self = selfFloor(r.effects, r.targets, r.place.Self)
 }

@@ -110,6 +110,7 @@ func (r *Reading) Analysis() Analysis {
 		a.Parses, a.Resolves, a.Single, a.Opaque = s.Unreadable == "", s.Static, s.Single, s.Opaque
 		a.Programs, a.Wrappers = append(a.Programs, s.Programs...), append(a.Wrappers, s.Wrappers...)
 		a.Writes, a.Reads, a.Hosts = append(a.Writes, s.Writes...), append(a.Reads, s.Reads...), append(a.Hosts, s.Hosts...)
+		a.Unresolved = append(a.Unresolved, s.Dynamic...)
 		for _, m := range slices.Concat(s.Unresolved, s.Hiding) {
 			if !slices.Contains(a.Unresolved, m.Name) {
 				a.Unresolved = append(a.Unresolved, m.Name)

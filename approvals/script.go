@@ -29,6 +29,10 @@ func (s *Script) Print(g GuardNames, p Posture) (string, error) {
 	return "", errNotJudged
 }
 
+// ExtGlob reports whether bash needs extended globs to read the print as the
+// text was read.
+func (s *Script) ExtGlob() bool { return false }
+
 // CheckCommand judges the real words of a command that was dynamic in the
 // text: floor, control files, deny and escalate. At bypass only floor and
 // deny count. ok false comes with the sentence for the person and model.

@@ -9,8 +9,8 @@ type shellScan struct {
 	Programs, Wrappers, Writes, Reads, Hosts []string
 	Floor                                    *Floor
 	Canonical                                string
-	Words                                    []Word
-	EnvLeak                                  bool
+	Words                                    []string
+	EnvLeak, Dynamic                         []string
 	OpenWorld                                []string
 }
 
