@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -129,17 +128,17 @@ func (g *guardServer) serve(c net.Conn) {
 	if !known {
 		return
 	}
-	ok, why := false, ""
+	answer, why := "", ""
 	if err != nil {
 		why = "the words of a guarded command could not be read: " + err.Error()
 	} else {
-		ok, why = judge(run.check, kind, words)
+		answer, why = judge(run.check, kind, words)
 	}
-	if !ok || !run.job.stillAllowed() {
+	if why != "" || !run.job.stillAllowed() {
 		run.job.refuse(why)
 		return
 	}
-	if _, err := c.Write([]byte("ok\n")); err != nil {
+	if _, err := c.Write([]byte("ok\n" + answer)); err != nil {
 		return
 	}
 	io.Copy(io.Discard, io.LimitReader(c, 1)) // until the guard has read it
@@ -178,74 +177,4 @@ func readQuestion(c io.Reader) (ticket, kind string, words []string, err error) 
 		words = append(words, w)
 	}
 	return ticket, kind, words, nil
-}
-
-// judge asks the checker. A panic of the checker is a no.
-func judge(check Checker, kind string, words []string) (ok bool, why string) {
-	defer func() {
-		if r := recover(); r != nil {
-			ok, why = false, fmt.Sprintf("the check of a command failed: %v", r)
-		}
-	}()
-	switch {
-	case check == nil:
-		return false, "nothing can check the command: it became known only while the script ran"
-	case len(words) == 0:
-		return false, "a guard asked without words"
-	}
-	switch kind {
-	case "run":
-		if name := scoped(words); name != "" {
-			return false, fmt.Sprintf("the builtin %s cannot run through a variable or a prefix under the guards: write it out", name)
-		}
-		return check.Command(words)
-	case "scope":
-		return check.Command(words)
-	case "write", "dup":
-		return checkRedirect(check, words, true)
-	case "read":
-		return checkRedirect(check, words, false)
-	}
-	return false, "a guard asked an unknown question"
-}
-
-func checkRedirect(check Checker, words []string, write bool) (bool, string) {
-	if len(words) != 1 {
-		return false, "a redirect has more than one target"
-	}
-	if strings.HasSuffix(words[0], "\n") {
-		// Command substitution drops trailing newlines, so another file
-		// than the one that was judged would be opened.
-		return false, "the name of a redirect target ends in a line break: rename it"
-	}
-	return check.Redirect(words[0], write)
-}
-
-// scopedBuiltins change the shell that they run in: under a guard they would
-// change the guard's scope instead, or loosen what the guards rely on.
-var scopedBuiltins = map[string]bool{
-	".": true, "alias": true, "bind": true, "break": true, "caller": true,
-	"continue": true, "declare": true, "enable": true, "eval": true,
-	"getopts": true, "hash": true, "let": true, "local": true,
-	"mapfile": true, "readarray": true, "readonly": true, "return": true,
-	"set": true, "shift": true, "shopt": true, "source": true, "trap": true,
-	"typeset": true, "unalias": true, "unset": true,
-}
-
-// scoped returns the scoped builtin that words would run, if any.
-func scoped(words []string) string {
-	for i, w := range words {
-		switch {
-		case scopedBuiltins[w]:
-			return w
-		case w == "command" || w == "builtin":
-		case i > 0 && strings.HasPrefix(w, "-"):
-			if strings.ContainsAny(w, "vV") && words[0] == "command" {
-				return "" // only asks where the command is
-			}
-		default:
-			return ""
-		}
-	}
-	return ""
 }

@@ -29,24 +29,39 @@ const locks = "builtin readonly POSIXLY_CORRECT BASH_CMDS BASH_ALIASES; "
 //     script, its main shell included.
 //
 // F runs its arguments; F_x does so for a background job, whose process id
-// must be that of the program; F_q prints its arguments quoted, for builtins
-// that must run in the scope they stand in. R prints a redirect target.
+// must be that of the program (except for a relative path, which exec would
+// change for the program); F_q prints what the server answers, quoted, for
+// builtins that must run in the scope they stand in. R prints a redirect
+// target. F_p holds all of this for a bash within the script.
 const preludeText = `` +
-	`F_ask() { { builtin printf '%s\0' "$F_key" "$1" "$(($# - 1))" "${@:2}" >&8 && IFS= builtin read -r -t 86400 -u 8 F_ans && [[ $F_ans == ok ]]; } 8<>/dev/tcp/127.0.0.1/PORT; } 2>/dev/null; ` +
+	`F_ask() { { builtin printf '%s\0' "$F_key" "$1" "$(($# - 1))" "${@:2}" >&8 && IFS= builtin read -r -t 86400 -u 8 F_ans && [[ $F_ans == ok ]] && { [[ $1 != scope ]] || { IFS= builtin read -r -d '' -u 8 F_ans && builtin printf '%s' "$F_ans"; }; }; } 8<>/dev/tcp/127.0.0.1/PORT; } 2>/dev/null; ` +
 	`F_die() { builtin printf '%s\n' 'guard: the command could not be checked, so the script was ended' >&2; builtin kill -KILL "$BASHPID" "$$"; }; ` +
 	`F() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then "${F_v[@]}"; else F_die; fi; }; ` +
-	`F_x() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then if [[ $(builtin type -t -- "${F_v[0]}") == file ]]; then builtin exec -- "${F_v[@]}"; else "${F_v[@]}"; fi; else F_die; fi; }; ` +
-	`F_q() { builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask scope "${F_v[@]}"); then builtin printf '%q ' "${F_v[@]}"; else F_die; fi; }; ` +
+	`F_x() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then if [[ ${F_v[0]} != [!/]*/* && $(builtin type -t -- "${F_v[0]}") == file ]]; then builtin exec -- "${F_v[@]}"; else "${F_v[@]}"; fi; else F_die; fi; }; ` +
+	`F_q() { (F_ask scope "$@") || F_die; }; ` +
 	`R() { case $# in 2) ;; *) builtin printf '%s\n' 'bash: ambiguous redirect' >&2; builtin return 1;; esac; ` +
 	`builtin local -a F_v; F_v=("$@"); builtin local -r F_v; ` +
 	`case ${F_v[1]} in '') builtin return 0;; esac; ` +
 	`if [[ ${F_v[0]} == dup && ${F_v[1]} != *[!0-9-]* ]]; then builtin printf '%s' "${F_v[1]}"; elif (F_ask "${F_v[@]}"); then builtin printf '%s' "${F_v[1]}"; else F_die; fi; }; ` +
-	`builtin readonly -f F_ask F_die F F_x F_q R; builtin readonly F_key; builtin export -n F_key; `
+	`builtin readonly -f F_ask F_die F F_x F_q R; `
 
-// prelude returns the text before a guarded script.
+// prelude returns the text before a guarded script. The ticket comes in an
+// environment variable, so that it does not show in lists of processes;
+// programs that the script starts never see it, only a bash within does.
 func prelude(n approvals.GuardNames, port int) string {
+	body := fill(preludeText, n, port)
+	key, inner := n.Function+"_key", n.Function+"_p"
+	return body + "builtin export -n " + key + "; builtin readonly " + key + "; " +
+		"builtin readonly " + inner + "=" + key + `=\'"$` + key + `"\'"; builtin readonly ` + key + `; "` + quote(locks+body) + "; "
+}
+
+// quote returns s as one shell word.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// fill puts names and port into text.
+func fill(text string, n approvals.GuardNames, port int) string {
 	var b strings.Builder
-	for rest := preludeText; rest != ""; {
+	for rest := text; rest != ""; {
 		i := strings.IndexAny(rest, "FRP")
 		if i < 0 {
 			b.WriteString(rest)
@@ -78,6 +93,5 @@ func isName(s, name string) bool {
 	return ok && (rest == "" || rest[0] < 'A' || rest[0] > 'Z')
 }
 
-// keyVariable names the environment variable that carries the ticket. The
-// prelude takes its export attribute away, so programs never see it.
+// keyVariable names the environment variable that carries the ticket.
 func keyVariable(n approvals.GuardNames) string { return n.Function + "_key" }
