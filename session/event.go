@@ -21,9 +21,9 @@ type Record struct {
 	Event Event     `json:"-"`              // encoded with its type tag, see EncodeRecord
 }
 
-// Event is one thing that happened. The set is sealed; EncodeEvent and
-// DecodeEvent know every member. Events marked live are shown to
-// subscribers but never stored.
+// Event is one thing that happened. The set is sealed and its members are
+// passed by value; EncodeRecord and DecodeRecord know every one. Events
+// marked live are shown to subscribers but never stored; see Live.
 type Event interface{ event() }
 
 // The life of a session and its turns.
