@@ -105,20 +105,5 @@ func shellRequest(r *approvals.Reading, p approvals.Posture) (shell.Request, err
 	if err != nil {
 		return shell.Request{}, fmt.Errorf("the command cannot run: %w", err)
 	}
-	return shell.Request{Script: text, Names: names, Check: guard{r, p}, ExtGlob: usesExtGlob(text)}, nil
-}
-
-// usesExtGlob tells whether a print may hold extended globs. One that does
-// not, but looks so, runs the same.
-func usesExtGlob(text string) bool {
-	for i := 1; i < len(text); i++ {
-		if text[i] != '(' {
-			continue
-		}
-		switch text[i-1] {
-		case '?', '*', '+', '@', '!':
-			return true
-		}
-	}
-	return false
+	return shell.Request{Script: text, Names: names, Check: guard{r, p}, ExtGlob: script.ExtGlob()}, nil
 }

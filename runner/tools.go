@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,17 +212,15 @@ func (t *tool) check(raw string) (json.RawMessage, prepared, error) {
 	if err := json.Unmarshal(args, &keys); err != nil || keys == nil {
 		return nil, prepared{}, fmt.Errorf("they are not one JSON object")
 	}
-	var known []string
-	for name, p := range t.params {
-		known = append(known, name)
-		if v, ok := keys[name]; p.Required && (!ok || bytes.Equal(v, []byte("null"))) {
-			return nil, prepared{}, fmt.Errorf("%q is missing", name)
-		}
-	}
-	slices.Sort(known)
-	for name := range keys {
+	known := slices.Sorted(maps.Keys(t.params))
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if t.params[name] == nil {
 			return nil, prepared{}, fmt.Errorf("%.40q is no argument of it; its arguments are %s", name, strings.Join(known, ", "))
+		}
+	}
+	for _, name := range known {
+		if v, ok := keys[name]; t.params[name].Required && (!ok || bytes.Equal(v, []byte("null"))) {
+			return nil, prepared{}, fmt.Errorf("%q is missing", name)
 		}
 	}
 	p, err := t.prepare(args)

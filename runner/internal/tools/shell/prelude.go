@@ -7,10 +7,12 @@ import (
 	"github.com/gth-server/gth-server/approvals"
 )
 
-// locks runs before every script. Each of the three variables changes what
-// a name means when it is set: bash switches to another grammar, or calls
-// another program than the one that was judged.
-const locks = "builtin readonly POSIXLY_CORRECT BASH_CMDS BASH_ALIASES; "
+// locks runs before every script. Setting one of the first three changes what
+// a name means: bash switches to another grammar, or calls another program
+// than the one that was judged. PS4 is expanded, commands included, before
+// every traced command, and a trace sent to standard output would mix with
+// what the guards print.
+const locks = "builtin readonly POSIXLY_CORRECT BASH_CMDS BASH_ALIASES PS4 BASH_XTRACEFD; "
 
 // preludeText defines the guards. It stays on one line, so that bash counts
 // the lines of the script from one. F, R and PORT are replaced.
@@ -26,7 +28,9 @@ const locks = "builtin readonly POSIXLY_CORRECT BASH_CMDS BASH_ALIASES; "
 //     of the script runs between question and answer, and nothing else has
 //     the descriptor of the connection.
 //   - Whatever goes wrong takes the branch that runs nothing and ends the
-//     script, its main shell included.
+//     script, its main shell included. Questions stand in conditions, where
+//     an inherited ERR trap does not run; for the same reason R never ends
+//     with an error: what the trap prints would become the target.
 //
 // F runs its arguments; F_x does so for a background job, whose process id
 // must be that of the program (except for a relative path, which exec would
@@ -36,13 +40,12 @@ const locks = "builtin readonly POSIXLY_CORRECT BASH_CMDS BASH_ALIASES; "
 const preludeText = `` +
 	`F_ask() { { builtin printf '%s\0' "$F_key" "$1" "$(($# - 1))" "${@:2}" >&8 && IFS= builtin read -r -t 86400 -u 8 F_ans && [[ $F_ans == ok ]] && { [[ $1 != scope ]] || { IFS= builtin read -r -d '' -u 8 F_ans && builtin printf '%s' "$F_ans"; }; }; } 8<>/dev/tcp/127.0.0.1/PORT; } 2>/dev/null; ` +
 	`F_die() { builtin printf '%s\n' 'guard: the command could not be checked, so the script was ended' >&2; builtin kill -KILL "$BASHPID" "$$"; }; ` +
-	`F() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then "${F_v[@]}"; else F_die; fi; }; ` +
-	`F_x() { case $# in 0) builtin return $?;; esac; builtin local -a F_v; F_v=("$@"); builtin local -r F_v; if (F_ask run "${F_v[@]}"); then if [[ ${F_v[0]} != [!/]*/* && $(builtin type -t -- "${F_v[0]}") == file ]]; then builtin exec -- "${F_v[@]}"; else "${F_v[@]}"; fi; else F_die; fi; }; ` +
+	`F() { case $# in 0) builtin return $?;; esac; if builtin local -a F_v && F_v=("$@") && builtin local -r F_v && (F_ask run "${F_v[@]}"); then "${F_v[@]}"; else F_die; fi; }; ` +
+	`F_x() { case $# in 0) builtin return $?;; esac; if builtin local -a F_v && F_v=("$@") && builtin local -r F_v && (F_ask run "${F_v[@]}"); then if [[ ${F_v[0]} != [!/]*/* && $(builtin type -t -- "${F_v[0]}") == file ]]; then builtin exec -- "${F_v[@]}"; else "${F_v[@]}"; fi; else F_die; fi; }; ` +
 	`F_q() { (F_ask scope "$@") || F_die; }; ` +
-	`R() { case $# in 2) ;; *) builtin printf '%s\n' 'bash: ambiguous redirect' >&2; builtin return 1;; esac; ` +
-	`builtin local -a F_v; F_v=("$@"); builtin local -r F_v; ` +
-	`case ${F_v[1]} in '') builtin return 0;; esac; ` +
-	`if [[ ${F_v[0]} == dup && ${F_v[1]} != *[!0-9-]* ]]; then builtin printf '%s' "${F_v[1]}"; elif (F_ask "${F_v[@]}"); then builtin printf '%s' "${F_v[1]}"; else F_die; fi; }; ` +
+	`R() { case $# in 2) ;; *) builtin printf '%s\n' 'bash: ambiguous redirect' >&2 || :; builtin return 0;; esac; ` +
+	`case $2 in '') builtin return 0;; esac; ` +
+	`if ! { builtin local -a F_v && F_v=("$@") && builtin local -r F_v; }; then F_die; elif [[ ${F_v[0]} == dup && ${F_v[1]} != *[!0-9-]* ]]; then builtin printf '%s' "${F_v[1]}"; elif (F_ask "${F_v[@]}"); then builtin printf '%s' "${F_v[1]}"; else F_die; fi; }; ` +
 	`builtin readonly -f F_ask F_die F F_x F_q R; `
 
 // prelude returns the text before a guarded script. The ticket comes in an
