@@ -28,7 +28,14 @@ type checker struct {
 	src      []byte
 	dir      string // where relative paths start
 	home     string // what ~/ stands for, perhaps empty
-	problems []error
+	lines    []int  // offsets of line starts
+	problems []problem
+}
+
+// problem is one error and the offset that it is about.
+type problem struct {
+	offset int
+	text   string
 }
 
 // parse reads c.src as strict JSONC of the shape s. at names the value in
@@ -42,12 +49,11 @@ func (c *checker) parse(s *spec, at string) (*tree, error) {
 	if n := bytes.Count(src, []byte("{")) + bytes.Count(src, []byte("[")); n > maxBrackets {
 		return nil, fmt.Errorf("%s: the file has %d opening brackets and may have %d: make it smaller", file, n, maxBrackets)
 	}
-	text := bytes.TrimPrefix(src, []byte("\ufeff"))
-	v, err := hujson.Parse(text)
+	c.src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	v, err := hujson.Parse(c.src)
 	if err != nil {
 		return nil, c.syntax(err)
 	}
-	c.src = text
 	t := c.check(&v, s, at)
 	if err := c.err(); err != nil {
 		return nil, err
@@ -81,27 +87,43 @@ func (c *checker) syntax(err error) error {
 }
 
 func (c *checker) err() error {
-	if n := len(c.problems); n > maxProblems {
-		more := fmt.Errorf("%s: and %d more errors", c.file, n-maxProblems)
-		return errors.Join(append(c.problems[:maxProblems:maxProblems], more)...)
+	slices.SortStableFunc(c.problems, func(a, b problem) int { return a.offset - b.offset })
+	var errs []error
+	for i, p := range c.problems {
+		if i == maxProblems {
+			errs = append(errs, fmt.Errorf("%s: and %d more errors", c.file, len(c.problems)-i))
+			break
+		}
+		line := c.line(p.offset)
+		col := 1 + utf8.RuneCount(c.src[c.lines[line-1]:p.offset])
+		errs = append(errs, fmt.Errorf("%s:%d:%d: %s", c.file, line, col, p.text))
 	}
-	return errors.Join(c.problems...)
+	return errors.Join(errs...)
 }
 
 func (c *checker) problem(offset int, format string, args ...any) {
-	line, col := c.place(offset)
-	c.problems = append(c.problems, fmt.Errorf("%s:%d:%d: %s", c.file, line, col, fmt.Sprintf(format, args...)))
+	c.problems = append(c.problems, problem{offset, fmt.Sprintf(format, args...)})
 }
 
-func (c *checker) place(offset int) (line, col int) {
-	before := c.src[:offset]
-	line = 1 + bytes.Count(before, []byte("\n"))
-	return line, 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+// line returns the number of the line that holds offset.
+func (c *checker) line(offset int) int {
+	if c.lines == nil {
+		c.lines = []int{0}
+		for i, b := range c.src {
+			if b == '\n' {
+				c.lines = append(c.lines, i+1)
+			}
+		}
+	}
+	i, found := slices.BinarySearch(c.lines, offset)
+	if found {
+		i++
+	}
+	return i
 }
 
 func (c *checker) source(offset int) string {
-	line, _ := c.place(offset)
-	return fmt.Sprintf("%s:%d", c.file, line)
+	return c.file + ":" + strconv.Itoa(c.line(offset))
 }
 
 // check validates v and returns its tree. After a problem the tree may be
@@ -207,7 +229,7 @@ func (c *checker) members(o *hujson.Object, at string) func(func(string, *hujson
 				c.problem(m.Name.StartOffset, "key %s in %s is written twice, first at line %d: keep one", shown(key), objectName(at), line)
 				continue
 			}
-			first[key], _ = c.place(m.Name.StartOffset)
+			first[key] = c.line(m.Name.StartOffset)
 			if !yield(key, m) {
 				return
 			}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,11 +168,6 @@ func TestFilesAndDirectories(t *testing.T) {
 	h.refuses(Overrides{File: h.dir + "/none"}, "acp", `configuration file "H/none" (--config): cannot be opened: no such file or directory: check the path and its permissions`)
 	h.vars["GTH_CONFIG"] = h.dir
 	h.refuses(Overrides{}, "acp", strings.ReplaceAll(`configuration file "D" (GTH_CONFIG): is not a regular file: name a file`, "D", h.dir))
-	fifo := filepath.Join(h.dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.refuses(Overrides{File: fifo}, "acp", `configuration file "H/fifo" (--config): is not a regular file: name a file`)
 	h.put(h.dir+"/big", `{}`+strings.Repeat(" ", maxUserFile))
 	h.refuses(Overrides{File: h.dir + "/big"}, "acp", `configuration file "H/big" (--config): is larger than 1048576 bytes: make it smaller`)
 
