@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cloudwego/eino/components/model"
+
+	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/runner"
+	"github.com/gth-server/gth-server/session"
+	"github.com/gth-server/gth-server/session/config"
+	"github.com/gth-server/gth-server/telemetry"
+)
+
+// app is one process: configuration, model, telemetry and the manager that
+// owns its sessions.
+type app struct {
+	cfg     *config.Effective
+	cwd     string
+	rung    approvals.Rung
+	policy  *approvals.Policy
+	model   runner.ModelConfig
+	env     []string
+	tel     *telemetry.Telemetry
+	log     *slog.Logger
+	manager *session.Manager
+	store   session.Store
+	spill   string
+	closers []closer
+	started model.ToolCallingChatModel
+}
+
+type closer struct {
+	name  string
+	close func(context.Context) error
+}
+
+// shutdownGrace bounds what ending a process may take.
+const shutdownGrace = 1500 * time.Millisecond
+
+// newApp reads the configuration and starts what the command needs. The
+// caller must close it.
+func newApp(ctx context.Context, std stdio, g *Globals, m modelFlags, surface, cwd string) (*app, error) {
+	cfg, err := loadConfig(std, g, m, surface)
+	if err != nil {
+		return nil, err
+	}
+	if cwd, err = workdir(cwd); err != nil {
+		return nil, err
+	}
+	return startApp(ctx, std, g, cfg, cwd)
+}
+
+func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Effective, error) {
+	cfg, err := config.Load(config.Overrides{
+		File: g.Config, Model: m.Model, BaseURL: m.BaseURL, Rung: m.Rung, DataDir: g.DataDir,
+	}, std.env, surface)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return cfg, nil
+}
+
+func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective, cwd string) (_ *app, err error) {
+	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log)}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.policy, err = approvals.Compile(cfg.Rules()); err != nil {
+		return nil, usage(err)
+	}
+	if a.model, err = modelConfig(std, cfg); err != nil {
+		return nil, err
+	}
+	if a.started, err = runner.NewModel(ctx, a.model); err != nil {
+		return nil, usage(err)
+	}
+	a.env = runner.ToolEnv(std.environ, secretNames(cfg))
+	a.tel, err = telemetry.Setup(ctx, telemetry.Config{Version: version, Getenv: std.env, OnError: func(err error) {
+		a.log.Warn("telemetry export failed", "err", err)
+	}})
+	if err != nil {
+		return nil, usage(err)
+	}
+	a.later("telemetry", a.tel.Shutdown)
+	a.store = session.NewMemory()
+	a.later("store", func(context.Context) error { return a.store.Close() })
+	if a.spill, err = os.MkdirTemp("", "gth-server-spill-"); err != nil {
+		return nil, fmt.Errorf("spill directory: %w", err)
+	}
+	a.later("spill files", func(context.Context) error { return os.RemoveAll(a.spill) })
+	a.manager = session.NewManager(ctx, session.Options{Store: a.store, NewRunner: a.newRunner, Logger: a.log})
+	a.later("sessions", a.manager.Close)
+	return a, nil
+}
+
+// newRunner makes the runner of one session.
+func (a *app) newRunner(ctx context.Context, s session.Spec) (session.Runner, error) {
+	spill := filepath.Join(a.spill, string(s.ID))
+	if err := os.MkdirAll(spill, 0o700); err != nil {
+		return nil, fmt.Errorf("spill directory of session %s: %w", s.ID, err)
+	}
+	return runner.New(ctx, runner.Options{
+		Model:        a.started,
+		ModelLabel:   a.model.Provider + ":" + a.model.Name,
+		Policy:       a.policy,
+		Place:        placeOf(s.Cwd, s.Roots, a.cfg.File, a.cfg.DataDir),
+		Tracer:       a.tel.Tracer,
+		Logger:       a.log,
+		MaxSteps:     a.cfg.Limits.Steps,
+		WallTime:     time.Duration(a.cfg.Limits.TurnMs) * time.Millisecond,
+		ShellTimeout: time.Duration(a.cfg.Shell.TimeoutMs) * time.Millisecond,
+		MaxOutput:    a.cfg.Shell.MaxOutputBytes,
+		Env:          a.env,
+		SpillDir:     spill,
+	})
+}
+
+func (a *app) later(name string, f func(context.Context) error) {
+	a.closers = append(a.closers, closer{name, f})
+}
+
+// close releases everything in reverse order under a deadline of its own,
+// because the command's context may be over already.
+func (a *app) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		c := a.closers[i]
+		if err := c.close(ctx); err != nil {
+			a.log.Warn("shutdown: cannot close "+c.name, "err", err)
+		}
+	}
+	a.closers = nil
+}
+
+// defaultKeyEnv names the variable that holds a provider's key when the
+// configuration names none.
+const defaultKeyEnv = "OPENAI_API_KEY"
+
+// modelConfig resolves the key of the configured model.
+func modelConfig(std stdio, cfg *config.Effective) (runner.ModelConfig, error) {
+	m := cfg.Model
+	c := runner.ModelConfig{Provider: m.Provider, Name: m.Name, BaseURL: m.BaseURL, Script: m.Script, MaxTokens: m.MaxTokens, Temperature: m.Temperature}
+	switch m.Provider {
+	case "":
+		return c, usage(errors.New("no model is configured: use --model openai:NAME, set GTH_MODEL, or write model in the configuration; demo needs none"))
+	case "openai":
+		name := orElse(m.APIKeyEnv, defaultKeyEnv)
+		c.APIKey = std.env(name)
+		if c.APIKey == "" && m.BaseURL == "" {
+			return c, usage(fmt.Errorf("model %s:%s needs a key: set %s, or name a server of your own with --base-url", m.Provider, m.Name, name))
+		}
+	case "scripted":
+		if c.Script == "" {
+			c.Script = m.Name
+		}
+	}
+	return c, nil
+}
+
+// secretNames lists the variables that hold keys by configuration; no tool
+// inherits them.
+func secretNames(cfg *config.Effective) []string {
+	names := []string{}
+	if cfg.Model.APIKeyEnv != "" {
+		names = append(names, cfg.Model.APIKeyEnv)
+	}
+	for _, p := range cfg.Profiles {
+		if p.Model.APIKeyEnv != "" {
+			names = append(names, p.Model.APIKeyEnv)
+		}
+	}
+	return names
+}
+
+func logger(w io.Writer, level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+}

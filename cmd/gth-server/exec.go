@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/cmd/gth-server/internal/terminal"
+	"github.com/gth-server/gth-server/runner"
+	"github.com/gth-server/gth-server/telemetry"
+)
+
+type execCmd struct {
+	Rung    string   `help:"Rung to decide at." placeholder:"RUNG" short:"r"`
+	Cwd     string   `help:"Run in DIR." placeholder:"DIR" default:"."`
+	Yes     bool     `short:"y" help:"Answer questions with yes, once; never for a call that was rated catastrophic or an attack."`
+	Command []string `arg:"" passthrough:"" help:"The command, after --: one word is shell text, several are the words of a command."`
+}
+
+// Run decides about one command as a session would, and runs it.
+func (c *execCmd) Run(ctx context.Context, std stdio, g *Globals) (err error) {
+	words := dropSeparator(c.Command)
+	if len(words) == 0 {
+		return usage(errors.New("exec needs a command: gth-server exec -- 'COMMAND' or gth-server exec -- PROGRAM WORD…"))
+	}
+	cfg, err := loadConfig(std, g, modelFlags{Rung: c.Rung}, "run")
+	if err != nil {
+		return err
+	}
+	cwd, err := workdir(c.Cwd)
+	if err != nil {
+		return err
+	}
+	policy, err := approvals.Compile(cfg.Rules())
+	if err != nil {
+		return usage(err)
+	}
+	tel, err := telemetry.Setup(ctx, telemetry.Config{Version: version, Getenv: std.env})
+	if err != nil {
+		return usage(err)
+	}
+	defer func() {
+		down, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+		defer cancel()
+		_ = tel.Shutdown(down) // the command's own exit code matters more
+	}()
+	posture := approvals.Posture{Rung: cfg.Rung, Policy: policy}
+	reading := approvals.Read(shellCall(shellText(words)), placeOf(cwd, nil, cfg.File, cfg.DataDir))
+	verdict := runner.NewGate(nil, tel.Tracer).Decide(ctx, reading, posture)
+	if err := c.settle(ctx, std, verdict); err != nil {
+		return err
+	}
+	code, err := runner.Exec(ctx, runner.ExecOptions{
+		Reading: reading, Posture: posture, Dir: cwd, Env: runner.ToolEnv(std.environ, secretNames(cfg)),
+		Timeout: time.Duration(cfg.Shell.TimeoutMs) * time.Millisecond, Output: std.out, Tracer: tel.Tracer,
+	})
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("exec: %w", err)
+	}
+	if code != exitDone {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// settle returns nil when the command may run.
+func (c *execCmd) settle(ctx context.Context, std stdio, v approvals.Verdict) error {
+	refused := func(what string) error {
+		return &exitError{code: exitRefused, err: fmt.Errorf("exec: the command was %s at stage %s: %s", what, v.Stage, terminal.Escape(whyOf(v)))}
+	}
+	if v.Action == approvals.Approve {
+		return nil
+	}
+	if v.Action == approvals.Reject || v.Request == nil {
+		return refused("refused")
+	}
+	req := *v.Request
+	var answer approvals.Answer
+	switch {
+	case c.Yes && v.Action == approvals.Ask && req.Outcome != approvals.Catastrophic && req.Outcome != approvals.Attack:
+		answer = approvals.Answer{Choice: approvals.AllowOnce, By: "--yes", At: time.Now()}
+	case std.inTTY && std.errTTY:
+		paint := terminal.Painter{On: colour(std, std.errTTY)}
+		answer = terminal.NewAsker(std.in, std.err, paint, terminalWidth()).Ask(ctx, req)
+	case v.Action == approvals.Halt:
+		return &exitError{code: exitAttack, err: fmt.Errorf("exec: halted: the command was rated an attack: %s", terminal.Escape(req.Reason))}
+	default:
+		return &exitError{code: exitPerson, err: fmt.Errorf("exec: a person is needed at stage %s: %s: run it at a terminal, or add an approvals.allow entry", v.Stage, terminal.Escape(req.Why))}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	switch d := approvals.Settle(&req, answer); d.Action {
+	case approvals.Approve:
+		return nil
+	case approvals.Halt:
+		return &exitError{code: exitAttack, err: errors.New("exec: halted: the confirmation was not typed")}
+	}
+	return refused("rejected by you")
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gth-server/gth-server/cmd/gth-server/internal/terminal"
+	"github.com/gth-server/gth-server/session"
+)
+
+type runCmd struct {
+	modelFlags
+	Prompt string `arg:"" optional:"" help:"What to do; - reads it from standard input."`
+	File   string `short:"f" help:"Read the prompt from FILE." placeholder:"FILE"`
+	Cwd    string `help:"Work in DIR." placeholder:"DIR" default:"."`
+	Output string `help:"Standard output: text (the answer), json (one summary) or jsonl (every record)." enum:"text,json,jsonl" default:"text"`
+	OnAsk  string `help:"When a call needs a person: fail ends the run with exit 10, deny refuses the call and goes on." enum:"fail,deny" default:"fail" name:"on-ask"`
+	Strict *bool  `help:"Exit 12 when a call was refused by policy. On by default when CI is set." negatable:""`
+	Quiet  bool   `short:"q" help:"No progress on standard error."`
+}
+
+// maxPrompt bounds a prompt that is read from a file or standard input.
+const maxPrompt = 4 << 20
+
+// Run plays one prompt without a person.
+func (c *runCmd) Run(ctx context.Context, std stdio, g *Globals) error {
+	text, err := c.prompt(std)
+	if err != nil {
+		return err
+	}
+	app, err := newApp(ctx, std, g, c.modelFlags, "run", c.Cwd)
+	if err != nil {
+		return err
+	}
+	defer app.close()
+	sum, err := app.turn(ctx, turnSpec{
+		surface: "run",
+		prompt:  session.Prompt{Blocks: []session.Block{{Type: "text", Text: text}}, By: "run", OnAsk: c.onAsk()},
+		watch:   c.watch(std),
+	})
+	if err != nil {
+		return err
+	}
+	sum.Exit = sum.exitCode(c.strict(std))
+	if err := c.print(std, sum); err != nil {
+		return err
+	}
+	return c.explain(std, sum)
+}
+
+func (c *runCmd) prompt(std stdio) (string, error) {
+	var text string
+	switch {
+	case c.File != "" && c.Prompt != "":
+		return "", usage(errors.New("run takes a prompt or -f FILE, not both"))
+	case c.File != "":
+		f, err := os.Open(c.File)
+		if err != nil {
+			return "", usage(fmt.Errorf("prompt file: %w", err))
+		}
+		defer f.Close()
+		if text, err = readPrompt(f); err != nil {
+			return "", err
+		}
+	case c.Prompt == "-":
+		var err error
+		if text, err = readPrompt(std.in); err != nil {
+			return "", err
+		}
+	default:
+		text = c.Prompt
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usage(errors.New("run needs a prompt: give it as an argument, with -f FILE, or on standard input with -"))
+	}
+	return text, nil
+}
+
+func readPrompt(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
+	if err != nil {
+		return "", usage(fmt.Errorf("prompt cannot be read: %w", err))
+	}
+	if len(b) > maxPrompt {
+		return "", usage(fmt.Errorf("prompt is larger than %d bytes: give the model a file to read instead", maxPrompt))
+	}
+	return string(b), nil
+}
+
+func (c *runCmd) onAsk() session.OnAsk {
+	if c.OnAsk == "deny" {
+		return session.AskDeny
+	}
+	return session.AskFail
+}
+
+func (c *runCmd) strict(std stdio) bool {
+	if c.Strict != nil {
+		return *c.Strict
+	}
+	return std.env("CI") != ""
+}
+
+func (c *runCmd) watch(std stdio) watcher {
+	var ws watchers
+	if c.Output == "jsonl" {
+		ws = append(ws, jsonLines{std.out})
+	}
+	if !c.Quiet {
+		ws = append(ws, &progress{out: std.err, paint: terminal.Painter{On: colour(std, std.errTTY)}})
+	}
+	return ws
+}
+
+func (c *runCmd) print(std stdio, sum *summary) error {
+	switch c.Output {
+	case "json":
+		return writeJSON(std.out, sum)
+	case "text":
+		if sum.Answer == "" {
+			return nil
+		}
+		_, err := fmt.Fprintln(std.out, strings.TrimRight(sum.Answer, "\n"))
+		return err
+	}
+	return nil
+}
+
+// explain says on standard error why the run did not simply end, and what
+// to do about it.
+func (c *runCmd) explain(std stdio, sum *summary) error {
+	var err error
+	switch sum.Exit {
+	case exitDone:
+		return nil
+	case exitPerson:
+		for _, a := range sum.Asks {
+			fmt.Fprintf(std.err, "gth-server: a person is needed at stage %s: %s\n", a.Stage, terminal.Escape(a.Why))
+			for _, l := range terminal.Block(a.Command, 1<<20, 0) {
+				fmt.Fprintln(std.err, l)
+			}
+		}
+		err = errors.New("run ended because nobody can answer: add an approvals.allow entry for the command, use --on-ask deny, or work in an editor")
+	case exitAttack:
+		err = errors.New("run halted: a call was rated an attack; read it above before you run this prompt again")
+	case exitRefused:
+		err = fmt.Errorf("run ended, but policy refused %d of its calls (--strict)", sum.refused())
+	case exitLimit:
+		err = fmt.Errorf("run stopped at a limit (%s): %s", sum.Reason, orElse(sum.Error, "raise limits in the configuration, or give it less to do"))
+	case exitInterrupted:
+		return &exitError{code: sum.Exit}
+	default:
+		err = errors.New(orElse(sum.Error, "run failed"))
+	}
+	return &exitError{code: sum.Exit, err: err}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// colour follows the terminal and the NO_COLOR convention.
+func colour(std stdio, tty bool) bool {
+	return tty && std.env("NO_COLOR") == "" && std.env("TERM") != "dumb"
+}
+
+// turnSpec is one turn in a session of its own.
+type turnSpec struct {
+	surface string
+	prompt  session.Prompt
+	watch   watcher
+	// attach is given the session before its turn starts.
+	attach func(*session.Session)
+}
+
+// turn creates a session, plays one turn and closes the session.
+func (a *app) turn(ctx context.Context, spec turnSpec) (*summary, error) {
+	begin := time.Now()
+	s, err := a.manager.Create(ctx, session.Spec{Cwd: a.cwd, Surface: spec.surface, Rung: a.rung})
+	if err != nil {
+		return nil, err
+	}
+	if spec.attach != nil {
+		spec.attach(s)
+	}
+	sub := s.Subscribe(0)
+	defer sub.Close()
+	id, err := s.Start(ctx, spec.prompt)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { s.Cancel(context.Cause(ctx)) })
+	defer stop()
+	// The turn's own end is awaited even when ctx is done: cancelling is
+	// quick, and the log then says what had run.
+	sum, err := follow(context.WithoutCancel(ctx), sub, id, spec.watch)
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	sum.Session, sum.Duration = s.ID(), time.Since(begin)
+	if cause := context.Cause(ctx); cause != nil && sum.Reason == session.StopCancelled {
+		return nil, cause
+	}
+	return sum, nil
+}
