@@ -98,6 +98,11 @@ func (g *guarder) arg(w *syntax.Word) guardArg {
 			return ok
 		})
 	}
+	for _, p := range w.Parts {
+		if q, ok := p.(*syntax.DblQuoted); ok && q.Dollar {
+			a.known = false // a catalogue of the locale may translate it
+		}
+	}
 	switch p := w.Parts[0].(type) {
 	case *syntax.Lit:
 		a.lead = p.Value != "" && plain(p.Value[:1])
@@ -148,7 +153,7 @@ func (g *guarder) call(st *syntax.Stmt, c *syntax.CallExpr) error {
 	if !args[0].known {
 		return g.through(st, c)
 	}
-	if err := refuseTampering(args); err != nil {
+	if err := g.refuseTampering(args); err != nil {
 		return err
 	}
 	name := args[0].text

@@ -3,6 +3,7 @@ package shellscan
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -45,17 +46,23 @@ func (g *guarder) nestedShell(st *syntax.Stmt, c *syntax.CallExpr, args []guardA
 		if inline {
 			if at += i + 1; at > i && args[at].known {
 				sure := i == 0 || guardCarriers[path.Base(args[0].text)]
-				word, err := g.inner(a.text, args[at].text, sure)
+				word, guarded, err := g.inner(a.text, args[at].text, sure)
 				if err != nil {
 					return err
 				}
 				c.Args[at] = word
+				if guarded {
+					// Privileged mode takes no functions and options from
+					// the environment, which the text may have set.
+					c.Args = slices.Insert(c.Args, i+1, litWord("-p"))
+					return refuseShellOptions(args[i+1 : at])
+				}
 			}
 			continue
 		}
 		for _, r := range st.Redirs {
 			if text, known := g.input(r); known {
-				if _, err := g.inner(a.text, text, false); err != nil {
+				if _, _, err := g.inner(a.text, text, false); err != nil {
 					return err
 				}
 			}
@@ -64,8 +71,19 @@ func (g *guarder) nestedShell(st *syntax.Stmt, c *syntax.CallExpr, args []guardA
 	return nil
 }
 
-// inner returns the word for a script that another shell runs.
-func (g *guarder) inner(shell, text string, sure bool) (*syntax.Word, error) {
+// refuseShellOptions refuses options of bash that weaken the guards in it.
+func refuseShellOptions(args []guardArg) error {
+	for _, a := range args {
+		if a.text != "-c" && a.text != "-ec" && a.text != "-e" && a.text != "-xc" && a.text != "-lc" || !a.known {
+			return fmt.Errorf("bash %s with a script that needs guards: use -c alone", a.text)
+		}
+	}
+	return nil
+}
+
+// inner returns the word for a script that another shell runs, and whether
+// it has guards.
+func (g *guarder) inner(shell, text string, sure bool) (word *syntax.Word, guarded bool, err error) {
 	in := *g
 	in.count = 0
 	if in.opts.Function == "" {
@@ -73,21 +91,21 @@ func (g *guarder) inner(shell, text string, sure bool) (*syntax.Word, error) {
 	}
 	out, err := in.nested(shell, text)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if in.count == 0 {
-		return quotedWordOf(out), nil
+		return quotedWordOf(out), false, nil
 	}
 	if path.Base(shell) != "bash" || !sure {
-		return nil, fmt.Errorf("the script of %s has a part that is known only at run time and matters, and the guards reach into bash -c only: write the commands without %s", shell, shell)
+		return nil, false, fmt.Errorf("the script of %s has a part that is known only at run time and matters, and the guards reach into bash -c only: write the commands without %s", shell, shell)
 	}
 	name, err := g.guard(g.opts.Function)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	prelude := &syntax.DblQuoted{Parts: []syntax.WordPart{&syntax.ParamExp{Short: true, Param: &syntax.Lit{Value: name + "_p"}}}}
 	script := quotedWordOf("{ " + out + "\n}")
-	return &syntax.Word{Parts: append([]syntax.WordPart{prelude}, script.Parts...)}, nil
+	return &syntax.Word{Parts: append([]syntax.WordPart{prelude}, script.Parts...)}, true, nil
 }
 
 // shellScript finds the script of a shell in its arguments: the word after

@@ -23,6 +23,10 @@ func (g *guarder) refuseNode(n syntax.Node) error {
 		if call, ok := stmtCall(n.Stmt); ok && strings.HasPrefix(g.arg(call.Args[0]).text, "-") {
 			return errors.New("a dash after time, which bash does not take for a program: leave it out")
 		}
+	case *syntax.Assign:
+		if n.Name != nil && (n.Name.Value == "PS4" || n.Name.Value == "BASH_XTRACEFD") {
+			return fmt.Errorf("it sets %s, which is expanded or used while the guards run: leave it out", n.Name.Value)
+		}
 	case *syntax.DblQuoted:
 		return refuseQuotes(n.Parts)
 	case *syntax.Redirect:
@@ -109,7 +113,7 @@ func refuseArithm(x syntax.ArithmExpr) error {
 
 // refuseTampering refuses builtins that change what a name means, or let a
 // trap run inside the guards.
-func refuseTampering(args []guardArg) error {
+func (g *guarder) refuseTampering(args []guardArg) error {
 	prefixed := false
 	for len(args) > 1 && args[0].known && (args[0].text == "command" || args[0].text == "builtin") {
 		i := 1
@@ -138,6 +142,10 @@ func refuseTampering(args []guardArg) error {
 		return refuseOptions(args, "C", "")
 	case "declare", "typeset", "local":
 		return refuseOptions(args, "t", "")
+	case "alias":
+		if g.depth > 0 && len(args) > 1 {
+			return errors.New("an alias inside a nested script, which may change what its commands mean: write the command out")
+		}
 	case "eval", "source", ".", "trap":
 		if prefixed && (name != "source" && name != "." || !allKnown(args)) {
 			return fmt.Errorf("%s after command or builtin cannot be guarded: write %s alone", name, name)
@@ -195,7 +203,7 @@ func refuseShopt(args []guardArg) error {
 			return errors.New("the options of shopt are known only at run time: write them out")
 		}
 		switch a.text {
-		case "extdebug", "expand_aliases", "posix", "functrace":
+		case "extdebug", "expand_aliases", "localvar_inherit", "posix", "functrace":
 			return fmt.Errorf("shopt %s cannot be guarded: leave it out", a.text)
 		}
 	}
