@@ -168,6 +168,9 @@ func (p *turn) keepStep(ctx context.Context, number int, w *watcher, reply llm.R
 	for i := range msg.ToolCalls {
 		p.giveID(&msg.ToolCalls[i], taken)
 		c := p.readCall(&msg.ToolCalls[i])
+		if i >= maxCalls {
+			c.problem = fmt.Sprintf("The call did not run: one answer may hold %d calls. Make the rest in your next answer.", maxCalls)
+		}
 		s.calls = append(s.calls, c)
 		announced = append(announced, c.announcement())
 	}
@@ -181,6 +184,10 @@ func (p *turn) keepStep(ctx context.Context, number int, w *watcher, reply llm.R
 	}
 	return s, nil
 }
+
+// maxCalls bounds the calls of one answer that are looked at; as many
+// questions fit into a session.
+const maxCalls = 64
 
 // maxID bounds the ids of calls that are kept as the provider sent them.
 const maxID = 128

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/cloudwego/eino/components/model"
@@ -111,6 +112,8 @@ func (o *Options) applyDefaults() {
 	if o.SystemPrompt == "" {
 		o.SystemPrompt = defaultPrompt
 	}
+	// Quoted, since a directory's name is somebody else's text.
+	o.SystemPrompt += "\n\nWorking directory: " + strconv.Quote(o.Place.Cwd)
 }
 
 // rootsOf lists the workspace roots with the working directory first:

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ const (
 	msgNobody  = "The call did not run: it, or another call of the same answer, needs a person's approval and nobody could be asked."
 	msgEnded   = "The call did not run: the turn was cancelled."
 	msgChanged = "The call did not run: what it would do, or the rules for it, changed since it was judged. Call it again to have it judged anew."
+	msgRefused = "The call was refused and did not run."
 	msgClaimed = "The call did not run again: it was started before."
 )
 
@@ -82,7 +84,7 @@ func (s *step) judge(ctx context.Context) error {
 			c.approved = true
 			events = append(events, c.decided())
 		case approvals.Reject:
-			events = append(events, c.decided(), c.end(outcome{state: session.CallRefused, result: c.decision.verdict.Message}))
+			events = append(events, c.decided(), c.end(outcome{state: session.CallRefused, result: cmp.Or(c.decision.verdict.Message, msgRefused)}))
 		}
 	}
 	return s.keep(ctx, events...)
@@ -149,7 +151,7 @@ func (s *step) ask(ctx context.Context, calls []*call) error {
 		events = append(events, c.decided())
 		switch {
 		case settled[i].Decision.Action != approvals.Approve:
-			events = append(events, c.end(outcome{state: session.CallRefused, result: settled[i].Decision.Message}))
+			events = append(events, c.end(outcome{state: session.CallRefused, result: cmp.Or(settled[i].Decision.Message, msgRefused)}))
 		case settled[i].Answer.Arguments != nil:
 			events = append(events, c.end(outcome{state: session.CallRefused, result: "The call did not run: its arguments were edited, which is not supported here. Call it again."}))
 		default:

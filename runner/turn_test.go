@@ -126,6 +126,15 @@ func TestBadCallsNeverReachTheGate(t *testing.T) {
 	}
 }
 
+func TestTooManyCallsInOneAnswer(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.srv.Script("x", calls(slices.Repeat([]runnertest.Call{call("list_directory", args{"path": "."})}, 70)...), runnertest.Reply{Text: "ok"})
+	got := w.play(prompt("x", session.AskFail), nil)
+	if want := strings.Repeat("completed ", 64) + strings.Repeat("failed ", 6); got.states() != want {
+		t.Errorf("ended %+v with calls %s", got.end, got.states())
+	}
+}
+
 func TestIDsAreUnique(t *testing.T) {
 	w := newWorld(t, setup{rung: approvals.Bypass})
 	same, none, odd := "dup", "", "a b\n"

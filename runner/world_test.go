@@ -71,7 +71,7 @@ func newWorld(tb testing.TB, s setup) *world {
 		o := runner.Options{
 			Model: mdl, ModelLabel: "openai:fake", Policy: policy, Rater: s.rater, Tracer: tracer,
 			Place:    approvals.Place{Cwd: sp.Cwd, Home: "/nowhere", User: "tester", Roots: []string{sp.Cwd}},
-			Env:      []string{"PATH=" + os.Getenv("PATH")},
+			Env:      harmlessEnv(tb),
 			SpillDir: filepath.Join(w.dir, "spill"),
 			Retry:    runner.Retry{First: time.Millisecond},
 		}
@@ -98,6 +98,23 @@ func newWorld(tb testing.TB, s setup) *world {
 		tb.Fatal(err)
 	}
 	return w
+}
+
+// harmlessEnv has a PATH on which rm only leaves a mark, so that a broken
+// guard deletes nothing.
+func harmlessEnv(tb testing.TB) []string {
+	tb.Helper()
+	bin := tb.TempDir()
+	script := "#!/bin/sh\n: > " + filepath.Join(bin, "rm-was-run") + "\n"
+	if err := os.WriteFile(filepath.Join(bin, "rm"), []byte(script), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if _, err := os.Stat(filepath.Join(bin, "rm-was-run")); err == nil {
+			tb.Error("rm was run")
+		}
+	})
+	return []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
 }
 
 func closeModel(m model.ToolCallingChatModel) {
