@@ -205,6 +205,12 @@ type batchLine struct {
 	Cwd       string          `json:"cwd"`
 }
 
+// batchError answers a line that cannot be read.
+type batchError struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
+}
+
 // maxBatchLine bounds one line; a longer one is an error for that line only.
 const maxBatchLine = 16 << 20
 
@@ -228,7 +234,7 @@ func (b *checker) batch(ctx context.Context, std stdio) error {
 		}
 		if err != nil {
 			bad++
-			err = writeJSON(out, map[string]string{"id": id, "error": fmt.Sprintf("line %d: %v", n, err)})
+			err = writeJSON(out, batchError{ID: id, Error: fmt.Sprintf("line %d: %v", n, err)})
 		} else {
 			err = writeJSON(out, res)
 		}
