@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/runner/internal/toolbox"
 	"github.com/gth-server/gth-server/session"
 )
 
@@ -21,8 +22,8 @@ import (
 // is touched by one goroutine only.
 type call struct {
 	call     approvals.Call
-	tool     *tool
-	prepared prepared
+	tool     *toolbox.Tool
+	prepared toolbox.Prepared
 	problem  string // why it never reaches the gate; for the model
 
 	reading   *approvals.Reading
@@ -45,17 +46,17 @@ const maxQuoted = 200
 func (p *turn) readCall(sent *schema.ToolCall) *call {
 	name := sent.Function.Name
 	c := &call{call: approvals.Call{ID: sent.ID, Tool: name, Arguments: json.RawMessage("{}")}, started: time.Now()}
-	c.tool = p.tools.find(name)
+	c.tool = p.tools.Find(name)
 	if c.tool == nil {
 		c.call.Tool = quote(name)
-		c.prepared.title = c.call.Tool
-		c.problem = fmt.Sprintf("There is no tool %q. The tools are %s.", c.call.Tool, p.tools.names())
+		c.prepared.Title = c.call.Tool
+		c.problem = fmt.Sprintf("There is no tool %q. The tools are %s.", c.call.Tool, p.tools.Names())
 		sent.Function.Arguments = bounded(sent.Function.Arguments)
 		return c
 	}
-	args, prep, err := c.tool.check(sent.Function.Arguments)
+	args, prep, err := c.tool.Check(sent.Function.Arguments)
 	if err != nil {
-		c.prepared.title = name
+		c.prepared.Title = name
 		c.problem = fmt.Sprintf("The arguments of %s are not usable: %s. You sent: %s", name, err, quote(sent.Function.Arguments))
 		sent.Function.Arguments = bounded(sent.Function.Arguments)
 		return c
@@ -67,7 +68,7 @@ func (p *turn) readCall(sent *schema.ToolCall) *call {
 // bounded keeps arguments that are an object of usual size.
 func bounded(raw string) string {
 	var object map[string]json.RawMessage
-	if len(raw) > maxArguments || json.Unmarshal([]byte(raw), &object) != nil || object == nil {
+	if len(raw) > toolbox.MaxArguments || json.Unmarshal([]byte(raw), &object) != nil || object == nil {
 		return "{}"
 	}
 	return raw
@@ -81,9 +82,9 @@ func quote(s string) string {
 }
 
 func (c *call) announcement() session.Event {
-	e := session.CallAnnounced{Call: c.call, Title: c.prepared.title, Kind: session.KindOther, Locations: c.prepared.locations}
+	e := session.CallAnnounced{Call: c.call, Title: c.prepared.Title, Kind: session.KindOther, Locations: c.prepared.Locations}
 	if c.tool != nil {
-		e.Kind = c.tool.kind
+		e.Kind = c.tool.Kind
 	}
 	return e
 }
@@ -102,11 +103,11 @@ func (c *call) decided() session.Event {
 }
 
 // end is the record of the call's end.
-func (c *call) end(o outcome) session.Event {
+func (c *call) end(o toolbox.Outcome) session.Event {
 	c.ended = true
 	return session.CallEnded{
-		CallID: c.call.ID, State: o.state, Result: o.result, Display: o.display,
-		Diffs: o.diffs, ExitCode: o.exit, Duration: time.Since(c.started),
+		CallID: c.call.ID, State: o.State, Result: o.Result,
+		Diffs: o.Diffs, ExitCode: o.Exit, Duration: time.Since(c.started),
 	}
 }
 
@@ -117,13 +118,13 @@ func (s *step) run(ctx context.Context, c *call) {
 	}
 	posture := s.posture()
 	if why := s.drifted(c, posture); why != "" {
-		s.store(ctx, c.end(outcome{state: session.CallRefused, result: why}))
+		s.store(ctx, c.end(toolbox.Outcome{State: session.CallRefused, Result: why}))
 		return
 	}
 	if c.settled != nil {
 		err := s.t.Claim(ctx, c.settled.Request.ID, c.reading.Digest())
 		if errors.Is(err, session.ErrConflict) {
-			s.store(ctx, c.end(outcome{state: session.CallRefused, result: msgClaimed}))
+			s.store(ctx, c.end(toolbox.Outcome{State: session.CallRefused, Result: msgClaimed}))
 			return
 		}
 		if err != nil {
@@ -132,7 +133,7 @@ func (s *step) run(ctx context.Context, c *call) {
 		}
 	}
 	mark := s.t.AppendSync
-	if c.tool.readOnly {
+	if c.tool.ReadOnly {
 		mark = s.t.Append
 	}
 	if err := mark(ctx, session.CallExecuting{CallID: c.call.ID, Digest: c.reading.Digest()}); err != nil {
@@ -165,29 +166,29 @@ func (s *step) drifted(c *call, p approvals.Posture) string {
 
 // execute runs the tool in a span. A fault of a tool ends its call, not
 // the process.
-func (s *step) execute(ctx context.Context, c *call, p approvals.Posture) (out outcome) {
+func (s *step) execute(ctx context.Context, c *call, p approvals.Posture) (out toolbox.Outcome) {
 	ctx, span := s.o.Tracer.Start(ctx, "execute_tool "+c.call.Tool)
 	defer span.End()
 	defer func() {
 		if v := recover(); v != nil {
 			s.o.Logger.ErrorContext(ctx, "a tool failed", "tool", c.call.Tool, "fault", v, "stack", string(debug.Stack()))
-			out = failed("The tool failed with an internal error. Its outcome is unknown; look at the state of things before you go on.")
+			out = toolbox.Failed("The tool failed with an internal error. Its outcome is unknown; look at the state of things before you go on.")
 		}
 		if span.IsRecording() {
 			span.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"),
 				attribute.String("gen_ai.tool.name", c.call.Tool), attribute.String("gen_ai.tool.call.id", c.call.ID),
-				attribute.String("gth.state", string(out.state)))
-			if out.exit != nil {
-				span.SetAttributes(attribute.Int("process.exit.code", *out.exit))
+				attribute.String("gth.state", string(out.State)))
+			if out.Exit != nil {
+				span.SetAttributes(attribute.Int("process.exit.code", *out.Exit))
 			}
-			if out.state == session.CallFailed {
+			if out.State == session.CallFailed {
 				span.SetStatus(codes.Error, "tool failed")
 			}
 		}
 	}()
-	out = c.prepared.run(ctx, job{callID: c.call.ID, reading: c.reading, posture: p, show: s.t.Show})
-	if ctx.Err() != nil && out.state == session.CallFailed {
-		out.state = session.CallCancelled
+	out = c.prepared.Run(ctx, toolbox.Job{CallID: c.call.ID, Reading: c.reading, Posture: p, Show: s.t.Show})
+	if ctx.Err() != nil && out.State == session.CallFailed {
+		out.State = session.CallCancelled
 	}
 	return out
 }

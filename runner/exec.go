@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/runner/internal/toolbox"
 	"github.com/gth-server/gth-server/runner/internal/tools/shell"
 )
 
@@ -37,7 +38,7 @@ func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 	if o.Tracer == nil {
 		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
-	req, err := shellRequest(o.Reading, o.Posture)
+	req, err := toolbox.ShellRequest(o.Reading, o.Posture)
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +51,7 @@ func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 		defer cancel()
 		err = errors.Join(err, engine.Close(closing))
 	}()
-	ctx, span := o.Tracer.Start(ctx, "execute_tool "+shellTool)
+	ctx, span := o.Tracer.Start(ctx, "execute_tool "+toolbox.ShellName)
 	defer span.End()
 	req.Dir, req.Env, req.Timeout, req.MaxOutput = o.Dir, o.Env, o.Timeout, execOutput
 	req.OnOutput = func(chunk string) { _, _ = io.WriteString(o.Output, chunk) }
@@ -72,38 +73,4 @@ func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 		fmt.Fprintf(o.Output, "stopped after %s: the time limit was reached\n", res.Duration.Round(time.Second))
 	}
 	return res.ExitCode, nil
-}
-
-// FilterEnv returns env without credentials and without variables that
-// make programs run code; extra names are dropped as well. Tools get no
-// other environment.
-func FilterEnv(env, extra []string) []string { return shell.FilterEnv(env, extra) }
-
-// guard judges real values for the shell engine.
-type guard struct {
-	reading *approvals.Reading
-	posture approvals.Posture
-}
-
-func (g guard) Command(argv []string) (bool, string) {
-	return g.reading.CheckCommand(argv, g.posture)
-}
-
-func (g guard) Redirect(path string, write bool) (bool, string) {
-	return g.reading.CheckRedirect(path, write, g.posture)
-}
-
-// shellRequest prints the judged script for the engine. It is an error
-// when there is no judged script or it cannot run.
-func shellRequest(r *approvals.Reading, p approvals.Posture) (shell.Request, error) {
-	script := r.Script()
-	if script == nil {
-		return shell.Request{}, errors.New("the command could not be read as shell text, so it does not run: write it differently")
-	}
-	names := shell.NewNames()
-	text, err := script.Print(names, p)
-	if err != nil {
-		return shell.Request{}, fmt.Errorf("the command cannot run: %w", err)
-	}
-	return shell.Request{Script: text, Names: names, Check: guard{r, p}, ExtGlob: script.ExtGlob()}, nil
 }

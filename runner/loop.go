@@ -122,7 +122,7 @@ func (p *turn) bind() error {
 	if p.bound != nil && rung == p.rung {
 		return nil
 	}
-	m, err := p.o.Model.WithTools(p.tools.infos(rung))
+	m, err := p.o.Model.WithTools(p.tools.Infos(rung))
 	if err != nil {
 		return fmt.Errorf("describe the tools to the model: %w", err)
 	}

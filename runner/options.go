@@ -14,6 +14,7 @@ import (
 
 	"github.com/gth-server/gth-server/approvals"
 	"github.com/gth-server/gth-server/runner/internal/llm"
+	"github.com/gth-server/gth-server/runner/internal/toolbox"
 	"github.com/gth-server/gth-server/runner/internal/tools/fsys"
 	"github.com/gth-server/gth-server/runner/internal/tools/shell"
 	"github.com/gth-server/gth-server/session"
@@ -36,7 +37,7 @@ type Options struct {
 	WallTime     time.Duration     // of a turn, 0 is 2 h
 	ShellTimeout time.Duration     // 0 is the engine's default
 	MaxOutput    int               // bytes of output the model reads of a command, 0 is the engine's default
-	Env          []string          // environment of tools, filtered already, see FilterEnv; nil is a bare PATH
+	Env          []string          // environment of tools, filtered already, see ToolEnv; nil is a bare PATH
 	SpillDir     string            // where long outputs are kept whole; empty keeps none
 	SystemPrompt string            // empty is the built-in text
 	Retry        Retry
@@ -55,7 +56,7 @@ type Runner struct {
 	files  *fsys.FS
 	engine *shell.Engine // nil where there is no bash
 	client *llm.Client
-	tools  toolbox
+	tools  toolbox.Box
 }
 
 var _ session.Runner = (*Runner)(nil)
@@ -80,7 +81,10 @@ func New(ctx context.Context, o Options) (*Runner, error) {
 		r.engine = nil
 	}
 	r.client = &llm.Client{Model: o.Model, Label: o.ModelLabel, Retry: o.Retry, Tracer: o.Tracer, Logger: o.Logger}
-	r.tools = newToolbox(r)
+	r.tools = toolbox.New(toolbox.Options{
+		Cwd: o.Place.Cwd, Files: files, Engine: r.engine, Env: o.Env,
+		Timeout: o.ShellTimeout, MaxOutput: o.MaxOutput, SpillDir: o.SpillDir,
+	})
 	return r, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/runner/internal/toolbox"
 	"github.com/gth-server/gth-server/session"
 )
 
@@ -70,7 +71,7 @@ func (s *step) judge(ctx context.Context) error {
 	var events []session.Event
 	for _, c := range s.calls {
 		if c.problem != "" {
-			events = append(events, c.end(outcome{state: session.CallFailed, result: c.problem}))
+			events = append(events, c.end(toolbox.Outcome{State: session.CallFailed, Result: c.problem}))
 			continue
 		}
 		if ctx.Err() != nil {
@@ -84,7 +85,7 @@ func (s *step) judge(ctx context.Context) error {
 			c.approved = true
 			events = append(events, c.decided())
 		case approvals.Reject:
-			events = append(events, c.decided(), c.end(outcome{state: session.CallRefused, result: cmp.Or(c.decision.verdict.Message, msgRefused)}))
+			events = append(events, c.decided(), c.end(toolbox.Outcome{State: session.CallRefused, Result: cmp.Or(c.decision.verdict.Message, msgRefused)}))
 		}
 	}
 	return s.keep(ctx, events...)
@@ -121,7 +122,7 @@ func (s *step) confirmHalts(ctx context.Context) (session.StopReason, error) {
 		if c.ended {
 			return session.StopRefusal, nil
 		}
-		return session.StopRefusal, s.keep(ctx, c.decided(), c.end(outcome{state: session.CallRefused, result: msgHalted}))
+		return session.StopRefusal, s.keep(ctx, c.decided(), c.end(toolbox.Outcome{State: session.CallRefused, Result: msgHalted}))
 	}
 	return "", nil
 }
@@ -151,9 +152,9 @@ func (s *step) ask(ctx context.Context, calls []*call) error {
 		events = append(events, c.decided())
 		switch {
 		case settled[i].Decision.Action != approvals.Approve:
-			events = append(events, c.end(outcome{state: session.CallRefused, result: cmp.Or(settled[i].Decision.Message, msgRefused)}))
+			events = append(events, c.end(toolbox.Outcome{State: session.CallRefused, Result: cmp.Or(settled[i].Decision.Message, msgRefused)}))
 		case settled[i].Answer.Arguments != nil:
-			events = append(events, c.end(outcome{state: session.CallRefused, result: "The call did not run: its arguments were edited, which is not supported here. Call it again."}))
+			events = append(events, c.end(toolbox.Outcome{State: session.CallRefused, Result: "The call did not run: its arguments were edited, which is not supported here. Call it again."}))
 		default:
 			c.approved = true
 		}
@@ -170,7 +171,7 @@ func (s *step) runAll(ctx context.Context, asks []*call) error {
 	behind := false
 	for _, c := range s.calls {
 		behind = behind || len(asks) > 0 && c == asks[0]
-		if c.approved && (c.tool.readOnly || !behind) {
+		if c.approved && (c.tool.ReadOnly || !behind) {
 			now = append(now, c)
 		}
 	}
@@ -203,7 +204,7 @@ func (s *step) runInOrder(ctx context.Context, calls []*call) {
 		if !c.approved || c.ended {
 			continue
 		}
-		if !c.tool.readOnly {
+		if !c.tool.ReadOnly {
 			readers.Wait()
 			s.run(ctx, c)
 			continue
@@ -234,7 +235,7 @@ func (s *step) closeOpen(ctx context.Context, stop session.StopReason) error {
 			if c.executing {
 				state = session.CallUnknown
 			}
-			events = append(events, c.end(outcome{state: state, result: s.rest}))
+			events = append(events, c.end(toolbox.Outcome{State: state, Result: s.rest}))
 		}
 	}
 	return s.keep(ctx, events...)

@@ -1,4 +1,4 @@
-package runner
+package toolbox
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/cloudwego/eino/schema"
 
+	"github.com/gth-server/gth-server/approvals"
 	"github.com/gth-server/gth-server/runner/internal/tools/shell"
 	"github.com/gth-server/gth-server/session"
 )
@@ -21,68 +22,68 @@ type shellArgs struct {
 	Justification string `json:"justification,omitempty"`
 }
 
-func (r *Runner) shellTool() *tool {
-	return &tool{
-		name: shellTool, kind: session.KindExecute,
+func (o Options) shell() *Tool {
+	return &Tool{
+		Name: ShellName, Kind: session.KindExecute,
 		desc: "Runs a command with bash in the working directory and returns what it prints and its exit code. There is no terminal and no standard input, and a time limit applies. Each call is a new shell: directory and variables do not carry over.",
 		params: map[string]*schema.ParameterInfo{
 			"command":       text("The command. Write it plainly: what can be read is approved more easily."),
 			"justification": optional(schema.String, "Only when you repeat a command that was rejected: your answer to the objection."),
 		},
-		prepare: func(raw json.RawMessage) (prepared, error) {
+		prepare: func(raw json.RawMessage) (Prepared, error) {
 			var a shellArgs
 			if err := json.Unmarshal(raw, &a); err != nil {
-				return prepared{}, err
+				return Prepared{}, err
 			}
 			if strings.TrimSpace(a.Command) == "" {
-				return prepared{}, errors.New("the command is empty")
+				return Prepared{}, errors.New("the command is empty")
 			}
-			return prepared{title: a.Command, run: r.runShell}, nil
+			return Prepared{Title: a.Command, Run: o.runShell}, nil
 		},
 	}
 }
 
 // runShell runs the print of the judged tree.
-func (r *Runner) runShell(ctx context.Context, j job) outcome {
-	req, err := shellRequest(j.reading, j.posture)
+func (o Options) runShell(ctx context.Context, j Job) Outcome {
+	req, err := ShellRequest(j.Reading, j.Posture)
 	if err != nil {
-		return outcome{state: session.CallRefused, result: err.Error()}
+		return Outcome{State: session.CallRefused, Result: err.Error()}
 	}
 	live := &liveOutput{budget: liveBudget, show: func(s string) {
-		j.show(session.CallOutput{CallID: j.callID, Text: s})
+		j.Show(session.CallOutput{CallID: j.CallID, Text: s})
 	}}
-	req.Dir, req.Env, req.SpillDir = r.o.Place.Cwd, r.o.Env, r.o.SpillDir
-	req.Timeout, req.MaxOutput, req.OnOutput = r.o.ShellTimeout, r.o.MaxOutput, live.add
-	res, err := r.engine.Run(ctx, req)
+	req.Dir, req.Env, req.SpillDir = o.Cwd, o.Env, o.SpillDir
+	req.Timeout, req.MaxOutput, req.OnOutput = o.Timeout, o.MaxOutput, live.add
+	res, err := o.Engine.Run(ctx, req)
 	live.flush()
 	if err != nil {
-		return failed("The command did not run: " + err.Error())
+		return Failed("The command did not run: " + err.Error())
 	}
 	return shellOutcome(res)
 }
 
 // shellOutcome words a result for the model, with the same text for people.
-func shellOutcome(res shell.Result) outcome {
-	out := outcome{state: session.CallCompleted, exit: &res.ExitCode}
+func shellOutcome(res shell.Result) Outcome {
+	out := Outcome{State: session.CallCompleted, Exit: &res.ExitCode}
 	note := fmt.Sprintf("Exit code: %d", res.ExitCode)
 	switch {
 	case res.Refused:
-		out.state = session.CallRefused
+		out.State = session.CallRefused
 		note = res.Refusal + "\nExit code: 126. What had not run by then did not run."
 	case res.TimedOut:
-		out.state = session.CallFailed
+		out.State = session.CallFailed
 		note = fmt.Sprintf("Stopped after %s: the time limit was reached. Use a faster command or run it in parts.", res.Duration.Round(100*time.Millisecond))
 	case res.Cancelled:
-		out.state = session.CallCancelled
+		out.State = session.CallCancelled
 		note = "Stopped: the user cancelled."
 	case res.ExitCode != 0:
-		out.state = session.CallFailed
+		out.State = session.CallFailed
 	}
 	body := strings.ToValidUTF8(res.Output, "\uFFFD")
 	if body != "" && !strings.HasSuffix(body, "\n") {
 		body += "\n"
 	}
-	out.result = body + note
+	out.Result = body + note
 	return out
 }
 
@@ -123,4 +124,33 @@ func (l *liveOutput) flush() {
 	}
 	l.show(strings.ToValidUTF8(string(l.pending), "\uFFFD"))
 	l.pending = l.pending[:0]
+}
+
+// guard judges real values for the shell engine.
+type guard struct {
+	reading *approvals.Reading
+	posture approvals.Posture
+}
+
+func (g guard) Command(argv []string) (bool, string) {
+	return g.reading.CheckCommand(argv, g.posture)
+}
+
+func (g guard) Redirect(path string, write bool) (bool, string) {
+	return g.reading.CheckRedirect(path, write, g.posture)
+}
+
+// ShellRequest prints the judged script for the engine. It is an error
+// when there is no judged script or it cannot run.
+func ShellRequest(r *approvals.Reading, p approvals.Posture) (shell.Request, error) {
+	script := r.Script()
+	if script == nil {
+		return shell.Request{}, errors.New("the command could not be read as shell text, so it does not run: write it differently")
+	}
+	names := shell.NewNames()
+	text, err := script.Print(names, p)
+	if err != nil {
+		return shell.Request{}, fmt.Errorf("the command cannot run: %w", err)
+	}
+	return shell.Request{Script: text, Names: names, Check: guard{r, p}, ExtGlob: script.ExtGlob()}, nil
 }
