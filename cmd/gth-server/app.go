@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cloudwego/eino/components/model"
@@ -168,19 +169,19 @@ func modelConfig(std stdio, cfg *config.Effective) (runner.ModelConfig, error) {
 	return c, nil
 }
 
-// secretNames lists the variables that hold keys by configuration; no tool
-// inherits them.
+// secretNames lists the variables that hold keys by configuration, on any
+// surface; no tool inherits them.
 func secretNames(cfg *config.Effective) []string {
-	names := []string{}
-	if cfg.Model.APIKeyEnv != "" {
-		names = append(names, cfg.Model.APIKeyEnv)
-	}
+	names := []string{defaultKeyEnv, cfg.Model.APIKeyEnv}
 	for _, p := range cfg.Profiles {
-		if p.Model.APIKeyEnv != "" {
-			names = append(names, p.Model.APIKeyEnv)
+		names = append(names, p.Model.APIKeyEnv)
+	}
+	for _, c := range cfg.Commands {
+		if c.Model != nil {
+			names = append(names, c.Model.APIKeyEnv)
 		}
 	}
-	return names
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
 }
 
 func logger(w io.Writer, level string) *slog.Logger {
