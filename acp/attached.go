@@ -22,6 +22,7 @@ type attached struct {
 	pumped chan struct{} // closed when the pump has ended
 	tr     *translator   // the pump's goroutine only
 	asking sync.WaitGroup
+	turns  sync.WaitGroup // prompts whose answer is not written yet
 
 	mu      sync.Mutex
 	running *turn // the turn that has, or will have, the session

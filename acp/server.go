@@ -50,7 +50,8 @@ func New(o Options) *Server {
 // neither in nor out.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := newConn(ctx, s)
-	c.rpc = stream.New(ctx, in, out, stream.Options{Accept: c.accept, Logger: s.log})
+	// Requests end by shutdown, in order, and not all at once with ctx.
+	c.rpc = stream.New(context.WithoutCancel(ctx), in, out, stream.Options{Accept: c.accept, Logger: s.log})
 	close(c.ready)
 	var err error
 	select {

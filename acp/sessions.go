@@ -114,6 +114,7 @@ func (c *conn) closeSession(r stream.Request) stream.Work {
 		if err := a.close(ctx, errSessionClose); err != nil {
 			return nil, failure("the session did not close in time", err)
 		}
+		a.turns.Wait()
 		return wire.CloseSessionResponse{}, nil
 	}
 }

@@ -221,10 +221,10 @@ func tail(s string, n int) string {
 		return s
 	}
 	s = s[len(s)-n:]
-	for i := 0; i < len(s) && i < utf8.UTFMax; i++ {
+	for i := 0; i < len(s); i++ {
 		if utf8.RuneStart(s[i]) {
 			return s[i:]
 		}
 	}
-	return s
+	return ""
 }

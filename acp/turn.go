@@ -72,6 +72,7 @@ func (c *conn) prompt(r stream.Request) stream.Work {
 // admit puts t in the session's hand, or behind the turn that has it. That
 // one is cancelled, and one that was waiting gives way.
 func (a *attached) admit(t *turn) {
+	a.turns.Add(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -112,7 +113,7 @@ func (a *attached) play(ctx context.Context, t *turn) stream.Then {
 		<-t.over
 	case <-t.over:
 	}
-	return stream.Then{Result: t.answer.result, Err: t.answer.err, After: func() { a.release(t) }}
+	return stream.Then{Result: t.answer.result, Err: t.answer.err, After: func() { a.release(t); a.turns.Done() }}
 }
 
 // requestEnded cancels t because its request was withdrawn; when the whole

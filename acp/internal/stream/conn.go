@@ -110,6 +110,13 @@ func (c *Conn) handle(req *jsonrpc2.Request) {
 		c.withdraw(r)
 		return
 	}
+	if !r.Notification() && c.full() {
+		c.objects.refuse(&fault{r.ID, &jsonrpc2.Error{
+			Code:    jsonrpc2.CodeInternalError,
+			Message: fmt.Sprintf("more than %d requests at once: wait for answers first", maxInFlight),
+		}})
+		return
+	}
 	work := c.safeAccept(r)
 	if work == nil && r.Notification() {
 		return
@@ -135,24 +142,21 @@ func (c *Conn) recovered(p any, r Request) error {
 	return fmt.Errorf("a fault of the server in %s: see its log", r.Method)
 }
 
+// full reports whether no further request can be taken. Only the reading
+// goroutine adds any, so what it is told stays true until it does.
+func (c *Conn) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count >= maxInFlight
+}
+
 // start runs work in a goroutine that Wait waits for.
 func (c *Conn) start(r Request, work Work) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.mu.Lock()
-	switch {
-	case c.stopped:
+	if c.stopped {
 		c.mu.Unlock()
 		cancel(nil)
-		return
-	case c.count >= maxInFlight:
-		c.mu.Unlock()
-		cancel(nil)
-		if !r.Notification() {
-			c.objects.refuse(&fault{r.ID, &jsonrpc2.Error{
-				Code:    jsonrpc2.CodeInternalError,
-				Message: fmt.Sprintf("more than %d requests at once: wait for answers first", maxInFlight),
-			}})
-		}
 		return
 	}
 	c.count++

@@ -8,6 +8,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -69,13 +70,12 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 // object is a JSON object while its members are read. The first error
 // stays; later reads do nothing.
 type object struct {
-	name    string
 	members map[string]json.RawMessage
 	err     error
 }
 
 func newObject(b []byte, name string) *object {
-	o := &object{name: name}
+	o := &object{}
 	if err := json.Unmarshal(b, &o.members); err != nil || o.members == nil {
 		o.err = fmt.Errorf("%s must be an object", name)
 	}
@@ -88,7 +88,7 @@ func required[T any](o *object, key string, dst *T) {
 		return
 	}
 	if _, ok := o.members[key]; !ok {
-		o.err = fmt.Errorf("%s.%s is missing: it is required", o.name, key)
+		o.err = fmt.Errorf("%s is missing: it is required", key)
 		return
 	}
 	read(o, key, dst)
@@ -103,8 +103,13 @@ func optional[T any](o *object, key string, dst *T) {
 }
 
 func read[T any](o *object, key string, dst *T) {
-	if err := json.Unmarshal(o.members[key], dst); err != nil {
-		o.err = fmt.Errorf("%s.%s does not fit the schema: %w", o.name, key, err)
+	err := json.Unmarshal(o.members[key], dst)
+	var misfit *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &misfit):
+		o.err = fmt.Errorf("%s cannot be a JSON %s", key, misfit.Value)
+	case err != nil:
+		o.err = fmt.Errorf("%s does not fit the schema: %w", key, err)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestUnmarshalForgives(t *testing.T) {
 func TestUnmarshalErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		`{}`:           "cwd is missing",
-		`{"cwd":5}`:    "cwd does not fit",
+		`{"cwd":5}`:    "cwd cannot be a JSON number",
 		`[]`:           "must be an object",
 		`null`:         "must be an object",
 		`{"CWD":"/x"}`: "cwd is missing",
