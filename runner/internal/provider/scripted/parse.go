@@ -82,7 +82,7 @@ func Parse(name string, text []byte) (*Script, error) {
 		})
 	}
 	if p.err == nil && len(s.Turns) == 0 {
-		p.err = fmt.Errorf("%s:1: the script has no turns: begin with turns:", name)
+		p.err = fmt.Errorf("%s:1: the script has no turns: begin it with the key turns", name)
 	}
 	if p.err != nil {
 		return nil, p.err
