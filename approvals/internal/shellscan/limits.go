@@ -82,13 +82,40 @@ func trimBreaks(text string) string {
 }
 
 var parsers = sync.Pool{New: func() any {
-	return syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true))
+	return syntax.NewParser(syntax.Variant(syntax.LangBash))
 }}
 
+// maxMend bounds how often a text is parsed again to mend its comments.
+const maxMend = 8
+
+// parseTree parses a text as bash.
 func parseTree(text string) (*syntax.File, error) {
+	f, _, err := parseText(text)
+	return f, err
+}
+
+// parseText parses a text as bash. It returns the text that the tree's
+// positions refer to, which differs from text only within comments.
+func parseText(text string) (*syntax.File, string, error) {
+	for range maxMend {
+		if strings.IndexByte(text, '#') < 0 || !strings.Contains(text, "\\\n") {
+			break
+		}
+		p := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true))
+		f, err := p.Parse(strings.NewReader(text), "")
+		if err != nil {
+			return nil, text, err
+		}
+		mended, changed := mendComments(text, f)
+		if !changed {
+			break
+		}
+		text = mended
+	}
 	p := parsers.Get().(*syntax.Parser)
 	defer parsers.Put(p)
-	return p.Parse(strings.NewReader(text), "")
+	f, err := p.Parse(strings.NewReader(text), "")
+	return f, text, err
 }
 
 func syntaxReason(err error) string {

@@ -1,6 +1,9 @@
 package shellscan
 
 import (
+	"slices"
+	"strings"
+
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/gth-server/gth-server/approvals/internal/effect"
@@ -49,6 +52,7 @@ type Scan struct {
 
 	// Canonical and Words are the print and the argv of a Single command:
 	// two commands share them only if bash runs the same thing for both.
+	// Words is nil when assignments stand before the command.
 	Canonical string
 	Words     []string
 
@@ -72,16 +76,19 @@ func Parse(text string, env Env) *Scan {
 		s.Unreadable = why
 		return s
 	}
-	file, err := parseTree(text)
+	file, text, err := parseText(text)
 	if err != nil {
 		s.Unreadable = syntaxReason(err)
 		return s
 	}
 	s.file, s.text = file, text
 	w := newWalker(s, text)
+	w.rawHiding(text)
+	w.controls(text)
 	w.prepare(file)
 	w.stmts(file.Stmts)
-	w.finish(file)
+	w.finish()
+	s.single(file, w)
 	return s
 }
 
@@ -93,15 +100,86 @@ func ParseArgv(argv []string, env Env) *Scan {
 		s.Unreadable = "the command is empty"
 		return s
 	}
-	total := 0
 	vals := make([]value, len(argv))
 	for i, a := range argv {
-		total += len(a)
 		vals[i] = value{text: a}
 	}
-	_ = total
 	w := newWalker(s, "")
+	w.at = 0
 	w.simple(&simpleCmd{args: vals})
-	w.finish(nil)
+	w.finish()
+	s.Single = true
+	s.Words = argv
 	return s
+}
+
+// finish fills the fields that need the whole text.
+func (w *walker) finish() {
+	s := w.s
+	s.Static = w.flags&(fDynamic|fGlob|fFolded|fControl) == 0 && !slices.Contains(s.Programs, "?")
+	s.Dynamic = dynamicKinds(w.flags)
+	s.Floor = w.floor()
+	w.preflights()
+}
+
+var kindNames = []struct {
+	flag flag
+	name string
+}{
+	{fParam, "param"},
+	{fSubst | fFolded, "cmdsubst"},
+	{fProc, "procsubst"},
+	{fArith, "arith"},
+	{fGlob, "glob"},
+	{fLimit, "limit"},
+	{fControl, "control-char"},
+}
+
+func dynamicKinds(f flag) []string {
+	var out []string
+	for _, k := range kindNames {
+		if f&k.flag != 0 {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}
+
+// single fills Single, Canonical and Words.
+func (s *Scan) single(file *syntax.File, w *walker) {
+	const other = fDynamic | fGlob | fFolded | fBraced
+	if len(file.Stmts) != 1 || w.flags&other != 0 {
+		return
+	}
+	st := file.Stmts[0]
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated || st.Background || st.Coprocess || st.Disown || len(st.Redirs) > 0 || len(call.Args) == 0 {
+		return
+	}
+	budget := maxExpand
+	words := make([]string, 0, len(call.Args))
+	plainText := len(call.Assigns) == 0
+	var vals []value
+	for _, a := range call.Args {
+		vals = s.words.fields(vals[:0], a, &budget)
+		for _, v := range vals {
+			words = append(words, v.text)
+		}
+		plainText = plainText && a.Lit() == words[len(words)-1]
+	}
+	if strings.HasPrefix(words[0], "-") {
+		return
+	}
+	s.Single = true
+	if len(call.Assigns) == 0 {
+		s.Words = words
+	}
+	if plainText {
+		s.Canonical = strings.Join(words, " ")
+		return
+	}
+	var b strings.Builder
+	if err := syntax.NewPrinter().Print(&b, call); err == nil {
+		s.Canonical = b.String()
+	}
 }
