@@ -109,7 +109,7 @@ func EncodeRecord(r Record) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode record %d, %s: %w", r.Seq, tag, err)
 	}
-	b, err := marshal(wireRecord{V: recordVersion, Seq: r.Seq, At: r.At.UTC(), Turn: r.Turn, Type: tag, Event: body})
+	b, err := marshal(wireRecord{V: recordVersion, Seq: r.Seq, At: r.At, Turn: r.Turn, Type: tag, Event: body})
 	if err != nil {
 		return nil, fmt.Errorf("encode record %d, %s: %w", r.Seq, tag, err)
 	}
