@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -29,6 +31,9 @@ func CanonicalArguments(args json.RawMessage) (json.RawMessage, error) {
 	if !utf8.Valid(trimmed) {
 		return nil, errors.New("arguments are not valid UTF-8: send them again")
 	}
+	if halfCharacter(trimmed) {
+		return nil, errors.New("arguments hold half of a character (a lone surrogate escape): send them again")
+	}
 	dec := json.NewDecoder(bytes.NewReader(trimmed))
 	dec.UseNumber()
 	var out bytes.Buffer
@@ -39,6 +44,36 @@ func CanonicalArguments(args json.RawMessage) (json.RawMessage, error) {
 		return nil, errNotObject
 	}
 	return out.Bytes(), nil
+}
+
+// halfCharacter reports whether an escape names one half of a surrogate pair
+// without the other. Readers put different characters in its place.
+func halfCharacter(b []byte) bool {
+	escape := func(i int) rune {
+		if i+6 > len(b) || b[i] != '\\' || b[i+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(b[i+2:i+6]), 16, 32)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		r := escape(i)
+		if !utf16.IsSurrogate(r) {
+			i++ // also skips an escaped backslash
+			continue
+		}
+		if utf16.DecodeRune(r, escape(i+6)) == utf8.RuneError {
+			return true
+		}
+		i += 11
+	}
+	return false
 }
 
 func canonicalValue(dec *json.Decoder, out *bytes.Buffer, depth int) error {

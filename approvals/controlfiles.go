@@ -11,7 +11,7 @@ import (
 // automation run later, so a write to one asks whatever the rules say. An
 // entry matches these components anywhere in a path and everything below
 // them; a leading slash ties it to the root. See docs/gate.md.
-var controlPaths = splitPaths(
+var controlPaths = indexPaths(
 	// git
 	".git/hooks", ".git/config", ".git/config.worktree", ".git/info", ".git/modules",
 	".gitconfig", ".config/git", ".husky", ".pre-commit-config.yaml", "lefthook.yml", "/etc/gitconfig",
@@ -35,10 +35,13 @@ var controlPaths = splitPaths(
 	"/etc/sudoers", "/etc/sudoers.d",
 )
 
-func splitPaths(paths ...string) [][]string {
-	out := make([][]string, len(paths))
-	for i, p := range paths {
-		out[i] = strings.Split(strings.ToLower(p), "/")
+// indexPaths splits paths into lower-case components and files them under
+// the first one; it is empty for a path that is tied to the root.
+func indexPaths(paths ...string) map[string][][]string {
+	out := map[string][][]string{}
+	for _, p := range paths {
+		parts := strings.Split(strings.ToLower(p), "/")
+		out[parts[0]] = append(out[parts[0]], parts)
 	}
 	return out
 }
@@ -66,17 +69,13 @@ func isControl(p string, t *target) bool {
 		// Some file systems drop what ends a name.
 		parts[i] = strings.TrimRight(part, ". ")
 	}
-	return slices.ContainsFunc(controlPaths, func(control []string) bool {
-		for start := range parts {
-			if control[0] == "" && start > 0 {
-				return false
-			}
-			if overlaps(parts[start:], control, t) {
-				return true
-			}
+	for start, part := range parts {
+		hit := func(control []string) bool { return overlaps(parts[start:], control, t) }
+		if slices.ContainsFunc(controlPaths[part], hit) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // overlaps reports whether path begins with control, or names a directory

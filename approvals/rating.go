@@ -67,11 +67,11 @@ func (e *evaluation) rate() {
 		return
 	}
 	const s = StageRater
+	names, reason := e.c.preflights()
+	e.v.Preflights = names
 	if !e.needsRating(s, false) {
 		return
 	}
-	names, reason := e.c.preflights()
-	e.v.Preflights = names
 	switch e.rating.Outcome {
 	case Safe:
 		if len(names) > 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gth-server/gth-server/approvals/internal/effect"
+	"github.com/gth-server/gth-server/approvals/internal/shellscan"
 )
 
 // maxRatedArguments is how much of a call a rater sees. A larger call is
@@ -46,7 +47,7 @@ func Read(call Call, place Place) *Reading {
 }
 
 func (r *Reading) readShell(text string) {
-	r.scan = scanText(text, r.place)
+	r.scan = shellscan.Parse(text, envOf(r.place))
 	r.effects = r.scan.Effects
 	if r.scan.Unreadable == "" {
 		r.script = &Script{reading: r}

@@ -3,6 +3,9 @@ package approvals
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/gth-server/gth-server/approvals/internal/shellscan"
 )
 
 // Script is the judged tree of a shell text. It is opaque on purpose: the
@@ -26,12 +29,35 @@ var errNotJudged = errors.New("shell text was not judged: it cannot run")
 // name are guarded when one of their words is not static. An error means
 // that the script must not run; it names the construct.
 func (s *Script) Print(g GuardNames, p Posture) (string, error) {
-	return "", errNotJudged
+	if s == nil || s.reading == nil {
+		return "", errNotJudged
+	}
+	return s.reading.scan.Print(shellscan.PrintOptions{Function: g.Function, Redirect: g.Redirect, Guard: p.guards})
+}
+
+// guards reports whether rules speak of a program, so that its words must be
+// known before it runs. A rule over texts or effects may speak of any.
+func (p Posture) guards(program string) bool {
+	names := func(r *rule) bool {
+		switch r.entry.Type {
+		case typeTool, typeMCP:
+			return false
+		case typeExec:
+			return slices.Contains(r.words, baseName(program))
+		}
+		return true
+	}
+	if p.Policy != nil && (slices.ContainsFunc(p.Policy.deny, names) || slices.ContainsFunc(p.Policy.escalate, names)) {
+		return true
+	}
+	return p.Grants != nil && len(p.Grants.refusals.rest) > 0
 }
 
 // ExtGlob reports whether bash needs extended globs to read the print as the
 // text was read.
-func (s *Script) ExtGlob() bool { return false }
+func (s *Script) ExtGlob() bool {
+	return s != nil && s.reading != nil && s.reading.scan.ExtGlob()
+}
 
 // CheckCommand judges the real words of a command that was dynamic in the
 // text: floor, control files, deny and escalate. At bypass only floor and
@@ -42,7 +68,7 @@ func (r *Reading) CheckCommand(argv []string, p Posture) (ok bool, why string) {
 		return false, "Refused at run time: the command has no program."
 	}
 	c := &Reading{call: r.call, place: r.place, sur: r.sur, subject: Subject{Kind: SubjectShell, Command: joinStrings(argv)}}
-	c.scan = scanArgv(argv, r.place)
+	c.scan = shellscan.ParseArgv(argv, envOf(r.place))
 	c.effects = c.scan.Effects
 	c.texts = c.comparedTexts(c.subject.Command)
 	c.finish()

@@ -1,23 +1,34 @@
 package approvals
 
-// shellScan stands in for the scanner.
-type shellScan struct {
-	Unreadable                               string
-	Effects                                  []Effect
-	Static, Single, Opaque                   bool
-	Unresolved, Hiding                       []Mechanism
-	Programs, Wrappers, Writes, Reads, Hosts []string
-	Floor                                    *Floor
-	Canonical                                string
-	Words                                    []string
-	EnvLeak, Dynamic                         []string
-	OpenWorld                                []string
+import (
+	"github.com/gth-server/gth-server/approvals/internal/effect"
+	"github.com/gth-server/gth-server/approvals/internal/shellscan"
+)
+
+// shellScan is what the scanner read out of a text.
+type shellScan = shellscan.Scan
+
+func envOf(p Place) shellscan.Env {
+	return shellscan.Env{Home: p.Home, User: p.User, Cwd: p.Cwd}
 }
 
-func scanText(text string, place Place) *shellScan { return &shellScan{} }
+// singleWords returns the argv of a pattern that is one plain command, nil
+// for every other text.
+func singleWords(pattern string) []string {
+	s := shellscan.Parse(pattern, shellscan.Env{})
+	if s.Unreadable != "" || !s.Single {
+		return nil
+	}
+	return s.Words
+}
 
-func scanArgv(argv []string, place Place) *shellScan { return &shellScan{} }
-
-func singleWords(pattern string) []string { return nil }
-
-func canonicalWords(words []string) []string { return nil }
+// canonicalWords returns words in the spelling of the option table, nil for
+// a program that is not in it.
+func canonicalWords(words []string) []string {
+	for _, e := range shellscan.ParseArgv(words, shellscan.Env{}).Effects {
+		if e.Kind == effect.Exec && len(e.Wrappers) == 0 {
+			return e.Canonical
+		}
+	}
+	return nil
+}
