@@ -52,6 +52,7 @@ type turn struct {
 	history *history.Builder
 	bound   model.ToolCallingChatModel // with the tools as described at rung
 	rung    approvals.Rung
+	tokens  int // in and out, as far as the provider says
 }
 
 // play goes from model answer to model answer until nothing is left to do.
@@ -59,6 +60,12 @@ func (p *turn) play(ctx context.Context) (session.StopReason, error) {
 	for n := 1; n <= p.o.MaxSteps; n++ {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
+		}
+		if p.o.MaxTokens > 0 && p.tokens >= p.o.MaxTokens {
+			return "", &session.TurnError{
+				Kind: session.KindLimit, Err: fmt.Errorf("the turn used %d tokens of %d", p.tokens, p.o.MaxTokens),
+				Hint: "raise limits.turnTokens or split the task",
+			}
 		}
 		if err := p.history.Update(p.t.Records()); err != nil {
 			return "", fmt.Errorf("read the session's log: %w", err)
@@ -75,6 +82,8 @@ func (p *turn) play(ctx context.Context) (session.StopReason, error) {
 		if err != nil {
 			return "", err
 		}
+		used := usageOf(reply.Message)
+		p.tokens += used.Input + used.Output
 		switch {
 		case reply.Finish == "length":
 			return session.StopMaxTokens, nil
@@ -102,7 +111,7 @@ func (p *turn) ended(outer, timed context.Context, stop session.StopReason, err 
 	case errors.Is(context.Cause(timed), errWallTime):
 		return session.StopFailed, &session.TurnError{
 			Kind: session.KindLimit, Err: fmt.Errorf("the turn took longer than %s", p.o.WallTime),
-			Hint: "raise limits.turnTime or split the task",
+			Hint: "raise limits.turnMs or split the task",
 		}
 	case errors.As(err, &te):
 		return session.StopFailed, te

@@ -34,6 +34,8 @@ type Options struct {
 	Tracer       trace.Tracer      // nil records nothing
 	Logger       *slog.Logger      // nil discards
 	MaxSteps     int               // model answers a turn, 0 is 200
+	MaxTokens    int               // of a turn, in and out; 0 is no limit
+	Off          []string          // names of tools that are not offered
 	WallTime     time.Duration     // of a turn, 0 is 2 h
 	ShellTimeout time.Duration     // 0 is the engine's default
 	MaxOutput    int               // bytes of output the model reads of a command, 0 is the engine's default
@@ -83,7 +85,7 @@ func New(ctx context.Context, o Options) (*Runner, error) {
 	r.client = &llm.Client{Model: o.Model, Label: o.ModelLabel, Retry: o.Retry, Tracer: o.Tracer, Logger: o.Logger}
 	r.tools = toolbox.New(toolbox.Options{
 		Cwd: o.Place.Cwd, Files: files, Engine: r.engine, Env: o.Env,
-		Timeout: o.ShellTimeout, MaxOutput: o.MaxOutput, SpillDir: o.SpillDir,
+		Timeout: o.ShellTimeout, MaxOutput: o.MaxOutput, SpillDir: o.SpillDir, Off: o.Off,
 	})
 	return r, nil
 }

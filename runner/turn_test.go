@@ -260,6 +260,13 @@ func TestLimits(t *testing.T) {
 	if got := w.play(prompt("loop", session.AskFail), nil); got.end.Reason != session.StopMaxSteps || len(w.srv.Requests()) != 3 {
 		t.Errorf("ended %+v after %d requests", got.end, len(w.srv.Requests()))
 	}
+	w = newWorld(t, setup{options: func(o *runner.Options) { o.MaxTokens = 100 }})
+	list := calls(call("list_directory", args{"path": "."}))
+	list.Usage = &runnertest.Usage{Input: 40, Output: 15}
+	w.srv.Script("loop", slices.Repeat([]runnertest.Reply{list}, 10)...)
+	if got := w.play(prompt("loop", session.AskFail), nil); got.end.ErrorKind != string(session.KindLimit) || !strings.Contains(got.end.Error, "110 tokens of 100") {
+		t.Errorf("ended %+v", got.end)
+	}
 	w = newWorld(t, setup{rung: approvals.Bypass, options: func(o *runner.Options) { o.WallTime = 300 * time.Millisecond }})
 	w.srv.Script("slow", calls(runnertest.Shell("sleep 20"), call("write_file", args{"path": "a", "content": "x"})))
 	got := w.play(prompt("slow", session.AskFail), nil)

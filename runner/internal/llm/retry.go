@@ -159,7 +159,7 @@ func hint(err error) string {
 		case errors.Is(err, errLong):
 			return "set model.maxTokens or choose another model"
 		case errors.Is(err, provider.ErrSilent):
-			return "check the server or raise model.timeout"
+			return "check the server and its load"
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return "nothing listens there; start the server or correct the base URL"
 		}

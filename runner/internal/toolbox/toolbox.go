@@ -79,6 +79,7 @@ type Options struct {
 	Timeout   time.Duration // of a command, 0 is the engine's default
 	MaxOutput int           // of a command in bytes, 0 is the engine's default
 	SpillDir  string        // where long outputs are kept whole; empty keeps none
+	Off       []string      // names of tools that are left out
 }
 
 // Box holds tools in the order in which the model sees them. Immutable.
@@ -90,7 +91,8 @@ func New(o Options) Box {
 	if o.Engine != nil {
 		tools = append(tools, o.shell())
 	}
-	return append(tools, o.fileTools()...)
+	tools = append(tools, o.fileTools()...)
+	return slices.DeleteFunc(tools, func(t *Tool) bool { return slices.Contains(o.Off, t.Name) })
 }
 
 // Find returns the tool of that name, or nil.

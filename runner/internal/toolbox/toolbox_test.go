@@ -58,6 +58,9 @@ func TestNoticesFollowTheRung(t *testing.T) {
 }
 
 func TestWithoutAnEngineThereIsNoShell(t *testing.T) {
+	if b := New(Options{Files: &fsys.FS{}, Off: []string{"write_file", "edit_file"}}); b.Names() != "read_file, list_directory" {
+		t.Errorf("tools are %s", b.Names())
+	}
 	b := New(Options{Files: &fsys.FS{}})
 	if b.Find(ShellName) != nil || len(b) != 4 {
 		t.Errorf("tools are %s", b.Names())
