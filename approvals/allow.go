@@ -53,20 +53,60 @@ func (r *rule) permitsText(c *Reading) bool {
 		// The author saw the whole text and answers for all of it.
 		return r.words != nil && slices.Equal(r.words, c.scan.Words)
 	}
-	return r.text.match(c.scan.Canonical) && !c.surprising()
+	return r.text.match(c.scan.Canonical) && !c.surprising(r)
 }
 
-// surprising reports whether a single command does what the author of a
-// pattern cannot have seen: runs code that an option, a variable or a
-// payload carries, or reads a credential.
-func (c *Reading) surprising() bool {
+// surprising reports whether a single command does what the author of the
+// pattern r cannot have seen: runs code that an option, a variable or a
+// payload carries, runs another program than the pattern names, writes
+// although its program is a reader, or reads a credential.
+func (c *Reading) surprising(r *rule) bool {
+	var run *Effect
 	for i := range c.effects {
 		e := &c.effects[i]
-		if e.Kind == effect.Exec && (e.Code == effect.CodeHidden || aliased(e)) {
+		if e.Kind != effect.Exec {
+			continue
+		}
+		if run != nil || e.Code == effect.CodeHidden || aliased(e) || len(e.Argv) == 0 {
 			return true
 		}
+		run = e
 	}
-	return slices.ContainsFunc(c.targets, func(t target) bool { return t.effect.Kind == effect.Read && c.credential(&t) })
+	if run == nil || (len(run.Wrappers) > 0 && !r.namesProgram(run, c.scan.Words)) {
+		return true
+	}
+	writer := isWriter(run.Argv)
+	return slices.ContainsFunc(c.targets, func(t target) bool {
+		if t.effect.Kind == effect.Write {
+			return !writer && t.effect.Via != effect.ViaPossible
+		}
+		return c.credential(&t)
+	})
+}
+
+// writers are the programs whose business is to write their operands, so
+// that a pattern which names one means just that; gitWriters are git's.
+var (
+	writers = strings.Fields(`rm rmdir unlink shred mkdir touch cp mv ln tee install truncate dd chmod chown chgrp
+		rsync tar zip unzip gzip gunzip xz bzip2 patch mkfifo mktemp split csplit gofmt gofumpt`)
+	gitWriters = strings.Fields("clone init checkout restore switch worktree mv rm apply am clean reset stash archive format-patch bundle")
+)
+
+func isWriter(argv []Word) bool {
+	name := baseName(argv[0].Text)
+	return slices.Contains(writers, name) || (name == "git" && len(argv) > 1 && slices.Contains(gitWriters, argv[1].Text))
+}
+
+// namesProgram reports whether the fixed beginning of a glob reaches behind
+// the wrappers of a command to its program.
+func (r *rule) namesProgram(e *Effect, words []string) bool {
+	before := len(words) - len(e.Argv)
+	if r.entry.Matcher != matchGlob || before < 0 || !sameWords(e.Argv, words[before:]) {
+		return false
+	}
+	head, _, _ := strings.Cut(r.entry.Pattern, "*")
+	fixed, err := splitWords(head)
+	return err == nil && len(fixed) > before
 }
 
 // aliased reports whether an operand stands for an option, as +main does
@@ -98,7 +138,7 @@ func covering(rules []*rule, c *Reading) (named *rule, rates bool) {
 		ok := true
 		switch e.Kind {
 		case effect.Exec:
-			ok = cover(func(r *rule) bool { return r.entry.Type == typeExec && r.coversArgv(e, c) })
+			ok = cover(func(r *rule) bool { return r.entry.Type == typeExec && r.coversArgv(e, c) }) || plumbing(e)
 		case effect.Connect:
 			ok = cover(func(r *rule) bool { return r.entry.Type == typeConnect && r.host.matches(e.Host, e.Port, true) })
 		}
@@ -115,6 +155,12 @@ func covering(rules []*rule, c *Reading) (named *rule, rates bool) {
 		}
 	}
 	return named, rates
+}
+
+// plumbing reports whether a command only hands its input on, so that the
+// other effects say everything about it.
+func plumbing(e *Effect) bool {
+	return len(e.Argv) == 1 && e.Argv[0].Static && e.Argv[0].Text == "cat" && e.Code == effect.CodeNone && len(e.Wrappers) == 0
 }
 
 // coverable reports whether the effects of a call are all there is to it:

@@ -71,7 +71,11 @@ func (e *evaluation) unreadable() {
 	if !e.shell() {
 		return
 	}
-	if why := e.c.scan.Unreadable; why != "" {
+	why := e.c.scan.Unreadable
+	if why == "" && normalForm(e.c.subject.Command) == "" {
+		why = "it is empty"
+	}
+	if why != "" {
 		e.reject(StageUnreadable, unreadableMessage(why), why)
 		return
 	}

@@ -88,6 +88,9 @@ func (r *Reading) comparedTexts(text string) []foldedText {
 		if e.Canonical != nil {
 			add(joinStrings(e.Canonical))
 		}
+		if split := gitCommand(e.Argv); split != nil {
+			add(joinWords(split))
+		}
 	}
 	return out
 }

@@ -194,10 +194,39 @@ func (r *rule) forbidsArgv(e *Effect) answer {
 	if r.canonical(e) {
 		return answerYes
 	}
-	if readsArguments(e.Wrappers) && len(e.Argv) < len(r.words) && sameWords(e.Argv, r.words[:len(e.Argv)]) {
+	if split := gitCommand(e.Argv); split != nil {
+		return r.forbidsArgv(&Effect{Argv: split})
+	}
+	if readsArguments(e.Wrappers) && r.mayBegin(e.Argv) {
 		return answerMaybe
 	}
 	return answerNo
+}
+
+// mayBegin reports whether argv begins with the words of the rule as far as
+// it is known.
+func (r *rule) mayBegin(argv []Word) bool {
+	for i, want := range r.words {
+		switch {
+		case i == len(argv), !argv[i].Static:
+			return true
+		case want != argv[i].Text && (i > 0 || want != baseName(argv[0].Text)):
+			return false
+		}
+	}
+	return false
+}
+
+// gitCommand splits the program git-x into git and x, nil for every other.
+func gitCommand(argv []Word) []Word {
+	if len(argv) == 0 || !argv[0].Static {
+		return nil
+	}
+	sub, ok := strings.CutPrefix(baseName(argv[0].Text), "git-")
+	if !ok {
+		return nil
+	}
+	return append([]Word{{Text: "git", Static: true}, {Text: sub, Static: true}}, argv[1:]...)
 }
 
 func readsArguments(wrappers []string) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gth-server/gth-server/approvals/internal/shellscan"
 )
@@ -78,7 +79,18 @@ func (r *Reading) CheckCommand(argv []string, p Posture) (ok bool, why string) {
 	if names := c.hidingNames(); names != "" {
 		return false, "Refused at run time: " + hidingMessage(names)
 	}
+	for _, m := range c.scan.Unresolved {
+		if !r.leftOpen(m.Name) {
+			return false, fmt.Sprintf("Refused at run time: what %s does cannot be known (%s). Write the command plainly and call the tool again.", oneLine(c.subject.Command), m.Name)
+		}
+	}
 	return c.atRunTime(p)
+}
+
+// leftOpen reports whether the text already showed a mechanism of that kind
+// to whoever approved it.
+func (r *Reading) leftOpen(name string) bool {
+	return r.scan != nil && slices.ContainsFunc(r.scan.Unresolved, func(m Mechanism) bool { return m.Name == name })
 }
 
 // CheckRedirect judges the real target of a redirect; write tells whether
@@ -88,11 +100,20 @@ func (r *Reading) CheckRedirect(path string, write bool, p Posture) (ok bool, wh
 		return false, "Refused at run time: the redirect has no target."
 	}
 	c := &Reading{call: r.call, place: r.place, sur: r.sur, subject: Subject{Kind: SubjectShell}}
-	c.scan = &shellScan{}
+	op := "<"
+	if write {
+		op = ">"
+	}
+	c.scan = shellscan.Parse(": "+op+" "+singleQuoted(path), envOf(r.place))
+	if c.scan.Unreadable != "" || len(c.scan.Hiding) > 0 {
+		return false, fmt.Sprintf("Refused at run time: the redirect target %s holds characters that are read in more than one way. Use a plain path.", oneLine(path))
+	}
 	c.effects = redirectEffects(path, write)
 	c.finish()
 	return c.atRunTime(p)
 }
+
+func singleQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // atRunTime is the last check of what the text did not show.
 func (c *Reading) atRunTime(p Posture) (bool, string) {
