@@ -3,12 +3,15 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/runner"
 	"github.com/gth-server/gth-server/runner/runnertest"
 	"github.com/gth-server/gth-server/session"
 )
@@ -238,5 +241,38 @@ func TestSpans(t *testing.T) {
 	}
 	if len(traces) != 1 {
 		t.Errorf("a turn has %d traces", len(traces))
+	}
+}
+
+// TestALinkMadeInBetweenIsSeen has a write that was harmless when it was
+// judged lead into a control file when its turn comes.
+func TestALinkMadeInBetweenIsSeen(t *testing.T) {
+	w := newWorld(t, setup{
+		rung:  approvals.Write,
+		rules: approvals.Rules{Allow: []approvals.SourcedEntry{exactShell("ln -s .git/hooks x")}},
+		options: func(o *runner.Options) {
+			o.Place.RealPath = func(p string) string {
+				rest := ""
+				for {
+					if real, err := filepath.EvalSymlinks(p); err == nil {
+						return filepath.Join(real, rest)
+					}
+					if p == filepath.Dir(p) {
+						return filepath.Join(p, rest)
+					}
+					p, rest = filepath.Dir(p), filepath.Join(filepath.Base(p), rest)
+				}
+			}
+		},
+	})
+	if err := os.MkdirAll(filepath.Join(w.dir, ".git", "hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.srv.Script("x", calls(
+		runnertest.Shell("ln -s .git/hooks x"), call("write_file", args{"path": "x/pre-commit", "content": "#!/bin/sh\n"}),
+	), runnertest.Reply{Text: "ok"})
+	got := w.play(prompt("x", session.AskFail), nil)
+	if got.states() != "completed refused " || w.exists(".git/hooks/pre-commit") || !strings.Contains(got.ends()[1].Result, "changed since") {
+		t.Errorf("ended %+v with calls %s: %+v", got.end, got.states(), got.ends())
 	}
 }
