@@ -137,21 +137,31 @@ func (c *conn) shutdown(parent context.Context) {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(base, closeTime)
+	ctx, cancel := context.WithTimeout(base, closeTime+forceTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, a := range c.all() {
-		wg.Go(func() {
-			if err := a.close(ctx, errConnEnded); err != nil {
-				c.log.Warn("a session did not close in time", "session", a.s.ID(), "error", err)
-			}
-		})
+		wg.Go(func() { c.end(ctx, a) })
 	}
 	wg.Wait()
 	c.cancel(errConnEnded)
 	c.rpc.Close(errConnEnded)
 	if err := c.rpc.Wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		c.log.Warn("requests outlive the connection", "error", err)
+	}
+}
+
+// end closes a session. Its runner is given closeTime; what it then does by
+// force is waited for until ctx ends.
+func (c *conn) end(ctx context.Context, a *attached) {
+	polite, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	err := a.close(polite, errConnEnded)
+	if err != nil && polite.Err() != nil {
+		err = a.close(ctx, errConnEnded)
+	}
+	if err != nil {
+		c.log.Warn("a session did not close in time", "session", a.s.ID(), "error", err)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 // How long the end of a connection may take. Together they stay below the
 // two seconds in which an editor expects the process to be gone.
 const (
-	drainTime = 500 * time.Millisecond // for turns and requests to end
-	closeTime = time.Second            // for sessions to close
+	drainTime = 300 * time.Millisecond // for turns and requests to end
+	closeTime = 800 * time.Millisecond // for sessions to close politely
+	forceTime = 400 * time.Millisecond // and then for what they kill to be gone
 )
 
 // Options configure a Server. Manager is required.
