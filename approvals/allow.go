@@ -51,7 +51,7 @@ func (r *rule) permits(c *Reading) bool {
 func (r *rule) permitsText(c *Reading) bool {
 	if r.entry.Matcher == matchExact {
 		// The author saw the whole text and answers for all of it.
-		return r.words != nil && slices.Equal(r.words, c.scan.Words)
+		return r.entry.Pattern == c.scan.Canonical || (r.words != nil && slices.Equal(r.words, c.scan.Words))
 	}
 	return r.text.match(c.scan.Canonical) && !c.surprising(r)
 }

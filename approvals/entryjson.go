@@ -198,9 +198,22 @@ func (e Entry) Summary() string {
 // quoted writes s as a JSON string without escaping < > &, which rules for
 // shell commands are full of.
 func quoted(s string) string {
+	if plainJSON(s) {
+		return `"` + s + `"`
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string always encodes
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// plainJSON reports whether s needs no escape.
+func plainJSON(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

@@ -39,38 +39,45 @@ func (x *ruleIndex) add(grants []Grant, list, source string) {
 		if err != nil {
 			continue
 		}
-		key, ok := r.key()
-		if !ok {
+		keys := r.keys()
+		if keys == nil {
 			x.rest = append(x.rest, r)
 			continue
 		}
 		if x.exact == nil {
 			x.exact = map[string]*rule{}
 		}
-		if _, taken := x.exact[key]; !taken {
-			x.exact[key] = r
+		for _, key := range keys {
+			if _, taken := x.exact[key]; !taken {
+				x.exact[key] = r
+			}
 		}
 	}
 }
 
-// key is what an exact entry holds, the same for every call that it matches.
-func (r *rule) key() (string, bool) {
+// keys are what an exact entry holds: each call that it matches has one of
+// them. Nil for entries that have to be compared one by one.
+func (r *rule) keys() []string {
 	e := &r.entry
 	switch {
-	case e.Matcher != matchExact:
-		return "", false
-	case e.Type == typeShell && r.list == listDeny:
-		return "", false // also matches other spellings
-	case e.Type == typeShell:
-		return shellKey(r.words), true
+	case e.Matcher != matchExact, e.Server == anyServer:
+		return nil
+	case e.Type == typeShell && r.list == listAllow:
+		keys := []string{textKey(e.Pattern)}
+		if r.words != nil {
+			keys = append(keys, wordsKey(r.words))
+		}
+		return keys
 	case e.Type == typeTool, e.Type == typeMCP:
 		host, _ := canonicalHost(e.Host)
-		return toolKey(e.Type, e.Server, e.Pattern, host), e.Server != anyServer
+		return []string{toolKey(e.Type, e.Server, e.Pattern, host)}
 	}
-	return "", false
+	return nil
 }
 
-func shellKey(words []string) string { return typeShell + "\x00" + strings.Join(words, "\x00") }
+func textKey(text string) string { return "text\x00" + text }
+
+func wordsKey(words []string) string { return "words\x00" + strings.Join(words, "\x00") }
 
 func toolKey(typ, server, name, host string) string {
 	return typ + "\x00" + server + "\x00" + name + "\x00" + host
@@ -82,7 +89,7 @@ func (g *Grants) granted(c *Reading) *rule {
 		return nil
 	}
 	if c.subject.Kind == SubjectShell {
-		if r := g.allow.exact[shellKey(c.scan.Words)]; r != nil && r.permits(c) {
+		if r := g.allow.shell(c); r != nil {
 			return r
 		}
 	} else if r := g.allow.tool(c.subject); r != nil {
@@ -96,8 +103,23 @@ func (g *Grants) granted(c *Reading) *rule {
 	return nil
 }
 
+func (x *ruleIndex) shell(c *Reading) *rule {
+	if len(x.exact) == 0 {
+		return nil
+	}
+	for _, key := range []string{textKey(c.scan.Canonical), wordsKey(c.scan.Words)} {
+		if r := x.exact[key]; r != nil && r.permits(c) {
+			return r
+		}
+	}
+	return nil
+}
+
 // tool looks for an entry with the subject's host, then for one without.
 func (x *ruleIndex) tool(s Subject) *rule {
+	if len(x.exact) == 0 {
+		return nil
+	}
 	for _, host := range []string{s.Host, ""} {
 		if r := x.exact[toolKey(string(s.Kind), s.Server, s.Name, host)]; r != nil && r.names(s) {
 			return r

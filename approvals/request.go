@@ -28,8 +28,10 @@ func newRequest(e *evaluation, s Stage, q question) *Request {
 	if q.once || q.outcome == Catastrophic || e.p.Rung == Bypass {
 		return req
 	}
-	req.AllowSession = offer(c.allowEntry())
-	req.AllowWorkspace = offer(c.allowEntry())
+	if req.AllowSession = offer(c.allowEntry()); req.AllowSession != nil {
+		same := *req.AllowSession
+		req.AllowWorkspace = &same
+	}
 	return req
 }
 
@@ -40,36 +42,40 @@ func offer(e Entry, ok bool) *Offer {
 	return &Offer{Entry: e, Preview: e.Preview(), Summary: e.Summary()}
 }
 
+// exactEntry names the subject of a call.
+func (r *Reading) exactEntry() Entry {
+	return Entry{Type: string(r.subject.Kind), Matcher: matchExact, Pattern: r.subject.Name, Server: r.subject.Server, Host: r.subject.Host}
+}
+
 // allowEntry is what a sticky approval would store. ok is false when no
-// entry can be exact about the call, or would not match it again.
-func (r *Reading) allowEntry() (Entry, bool) {
-	e := Entry{Type: string(r.subject.Kind), Matcher: matchExact, Pattern: r.subject.Name, Server: r.subject.Server, Host: r.subject.Host}
+// entry can be exact about the call, or would not match it again. A shell
+// entry holds the canonical text, which matches by equality.
+func (r *Reading) allowEntry() (e Entry, ok bool) {
+	e = r.exactEntry()
 	switch {
 	case r.subject.Kind == SubjectShell:
-		if !r.scan.Single {
-			return Entry{}, false
-		}
 		e.Pattern = r.scan.Canonical
+		return e, r.scan.Single && e.Pattern != "" && r.allowable()
 	case r.subject.Kind == SubjectTool && r.subject.Name == ShellTool, len(r.hosts) > 1:
-		return Entry{}, false
-	case r.subject.Kind == SubjectMCP && r.subject.Server == "":
-		return Entry{}, false
+		return e, false
 	}
-	rule, err := compileRule(e, listAllow, sourceSession)
-	return e, err == nil && r.allowable() && rule.permits(r)
+	return e, r.nameable()
 }
 
 // rejectEntry is what a sticky refusal would store.
-func (r *Reading) rejectEntry() (Entry, bool) {
-	e := Entry{Type: string(r.subject.Kind), Matcher: matchExact, Pattern: r.subject.Name, Server: r.subject.Server, Host: r.subject.Host}
-	switch {
-	case r.subject.Kind == SubjectShell:
+func (r *Reading) rejectEntry() (e Entry, ok bool) {
+	e = r.exactEntry()
+	if r.subject.Kind == SubjectShell {
 		e.Pattern = normalForm(r.subject.Command)
-	case r.subject.Kind == SubjectMCP && r.subject.Server == "":
-		return Entry{}, false
+		return e, e.Pattern != ""
 	}
-	rule, err := compileRule(e, listDeny, sourceSession)
-	return e, err == nil && rule.forbids(r) == answerYes
+	return e, r.nameable()
+}
+
+// nameable reports whether an entry can name the tool of a call: not one of
+// a server that is not configured.
+func (r *Reading) nameable() bool {
+	return r.subject.Name != "" && (r.subject.Kind != SubjectMCP || r.subject.Server != "")
 }
 
 // GrantPreview returns the entry that a sticky approval of the call could

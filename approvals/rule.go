@@ -15,6 +15,8 @@ type rule struct {
 	rates  bool
 
 	text  textPattern // shell and tool names; folded for shell on deny and escalate
+	// normal is the normal form of an exact shell pattern where it differs.
+	normal string
 	words []string    // exec; and shell exact on allow
 	path  pathPattern
 	host  hostPattern
@@ -64,11 +66,12 @@ func (r *rule) compileShell() {
 		}
 		return
 	}
-	pattern := e.Pattern
+	r.text = compileText(e.Matcher, e.Pattern, true)
 	if e.Matcher == matchExact {
-		pattern = normalForm(pattern)
+		if n := strings.ToLower(normalForm(e.Pattern)); n != r.text.exact {
+			r.normal = n
+		}
 	}
-	r.text = compileText(e.Matcher, pattern, true)
 	r.compileCanon()
 }
 
@@ -108,7 +111,7 @@ const (
 func (r *rule) forbids(c *Reading) answer {
 	switch r.entry.Type {
 	case typeShell:
-		if c.subject.Kind == SubjectShell && (r.text.matchesAny(c.texts) || r.canonicalAny(c)) {
+		if c.subject.Kind == SubjectShell && (r.text.matchesAny(c.texts) || r.normalAny(c) || r.canonicalAny(c)) {
 			return answerYes
 		}
 	case typeTool, typeMCP:
@@ -268,6 +271,10 @@ func sameWords(argv []Word, words []string) bool {
 }
 
 func baseName(program string) string { return program[strings.LastIndexByte(program, '/')+1:] }
+
+func (r *rule) normalAny(c *Reading) bool {
+	return r.normal != "" && slices.ContainsFunc(c.texts, func(t foldedText) bool { return t.lower == r.normal })
+}
 
 func (r *rule) canonicalAny(c *Reading) bool {
 	if r.canon == nil {
