@@ -96,7 +96,11 @@ func (c *demoCmd) intro(std stdio, stage *demoStage, app *app, person bool) {
 func (c *demoCmd) outro(std stdio, stage *demoStage, sum *summary) {
 	fmt.Fprintf(std.out, "\n%s\n\nDecisions:\n", sum.Answer)
 	for _, call := range sum.Calls {
-		fmt.Fprintf(std.out, "  %-9s %-15s %s\n", call.State, call.Stage, terminal.Escape(clip(call.Title, 80)))
+		stage := string(call.Stage)
+		if call.State == session.CallRefused && call.Exit != nil {
+			stage = "guard"
+		}
+		fmt.Fprintf(std.out, "  %-9s %-15s %s\n", call.State, stage, terminal.Escape(clip(call.Title, 80)))
 	}
 	calls, err := os.ReadFile(stage.marker)
 	switch {

@@ -201,6 +201,9 @@ func (p *progress) ended(ev session.CallEnded) {
 	if ev.ExitCode != nil {
 		line += fmt.Sprintf(" (exit %d)", *ev.ExitCode)
 	}
+	if ev.State == session.CallRefused && ev.ExitCode != nil {
+		line += " by a guard, on the real words"
+	}
 	fmt.Fprintf(p.out, "  %s %s\n", line, p.paint.Dim(ev.Duration.Round(time.Millisecond).String()))
 	if p.verb {
 		text := ev.Display

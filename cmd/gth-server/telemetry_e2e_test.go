@@ -76,7 +76,7 @@ func TestSpansOfATurn(t *testing.T) {
 	if len(turns) != 1 {
 		t.Fatalf("%d turn spans, want 1", len(turns))
 	}
-	want := map[string]int{"chat fake": 2, "execute_authorization": 3, "execute_tool list_directory": 1, "hardline-floor": 2, "deny-list": 3}
+	want := map[string]int{"chat fake": 2, "execute_authorization": 3, "execute_tool list_directory": 1, "hardline-floor": 3, "deny-list": 3}
 	for name, n := range want {
 		if got := len(c.named(name)); got != n {
 			t.Errorf("%d spans %q, want %d", got, name, n)
