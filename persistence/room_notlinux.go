@@ -1,0 +1,8 @@
+//go:build !linux
+
+package persistence
+
+import "os"
+
+// allocate gives f blocks for n bytes.
+func allocate(f *os.File, n int64) error { return writeZeros(f, n) }
