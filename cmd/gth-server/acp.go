@@ -26,6 +26,7 @@ func (c *acpCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		return err
 	}
 	defer app.close()
+	app.grace = editorGrace
 	server := acp.New(acp.Options{
 		Manager: app.manager, Name: "gth-server", Title: "gth-server", Version: version,
 		Rung: app.rung, Logger: app.log,

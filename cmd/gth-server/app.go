@@ -35,6 +35,7 @@ type app struct {
 	store   session.Store
 	spill   string
 	closers []closer
+	grace   time.Duration // for all closers together
 	started model.ToolCallingChatModel
 }
 
@@ -43,8 +44,13 @@ type closer struct {
 	close func(context.Context) error
 }
 
-// shutdownGrace bounds what ending a process may take.
-const shutdownGrace = 1500 * time.Millisecond
+// What ending a process may take, the last spans included. An editor
+// expects its agent to be gone within two seconds of the end of input, most
+// of which acp uses for its turns.
+const (
+	shutdownGrace = 5 * time.Second
+	editorGrace   = 400 * time.Millisecond
+)
 
 // newApp reads the configuration and starts what the command needs. The
 // caller must close it.
@@ -70,7 +76,7 @@ func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Ef
 }
 
 func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective, cwd string) (_ *app, err error) {
-	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log)}
+	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log), grace: shutdownGrace}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -84,6 +90,9 @@ func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective,
 	}
 	if a.started, err = runner.NewModel(ctx, a.model); err != nil {
 		return nil, usage(err)
+	}
+	if c, ok := a.started.(io.Closer); ok {
+		a.later("model", func(context.Context) error { return c.Close() })
 	}
 	a.env = runner.ToolEnv(std.environ, secretNames(cfg))
 	a.tel, err = telemetry.Setup(ctx, telemetry.Config{Version: version, Getenv: std.env, OnError: func(err error) {
@@ -118,6 +127,7 @@ func (a *app) newRunner(ctx context.Context, s session.Spec) (session.Runner, er
 		Tracer:       a.tel.Tracer,
 		Logger:       a.log,
 		MaxSteps:     a.cfg.Limits.Steps,
+		MaxTokens:    a.cfg.Limits.TurnTokens,
 		WallTime:     time.Duration(a.cfg.Limits.TurnMs) * time.Millisecond,
 		ShellTimeout: time.Duration(a.cfg.Shell.TimeoutMs) * time.Millisecond,
 		MaxOutput:    a.cfg.Shell.MaxOutputBytes,
@@ -133,7 +143,7 @@ func (a *app) later(name string, f func(context.Context) error) {
 // close releases everything in reverse order under a deadline of its own,
 // because the command's context may be over already.
 func (a *app) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
 	defer cancel()
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		c := a.closers[i]

@@ -126,7 +126,6 @@ type progress struct {
 	out   io.Writer
 	paint terminal.Painter
 	verb  bool // command output and model text too
-	text  bool // inside a line of model text
 }
 
 func (p *progress) record(rec session.Record) {
