@@ -91,7 +91,7 @@ func TestEntryGrammar(t *testing.T) {
 	if err := (Entry{}).Validate(); err == nil {
 		t.Error("the zero entry is valid")
 	}
-	for _, broken := range []string{`{`, `{"a":1`, `{"type":"shell",}`, `{"type":"shell" "x"}`, ``} {
+	for _, broken := range []string{`{`, `{"a":1`, `{"type":"shell",}`, `{"type":}`, `{"type":"shell" "x"}`, ``} {
 		if err := new(Entry).UnmarshalJSON([]byte(broken)); err == nil {
 			t.Errorf("%q is an entry", broken)
 		}

@@ -35,9 +35,6 @@ func splitPort(s string) (host, port string) {
 	if i < 0 || (strings.Count(s, ":") > 1 && !strings.HasSuffix(s[:i], "]")) {
 		return strings.Trim(s, "[]"), ""
 	}
-	if strings.HasSuffix(s, "]") {
-		return strings.Trim(s, "[]"), ""
-	}
 	if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
 		return s, ""
 	}

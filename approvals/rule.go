@@ -14,12 +14,12 @@ type rule struct {
 	source string
 	rates  bool
 
-	text  textPattern // shell and tool names; folded for shell on deny and escalate
+	text textPattern // shell and tool names; folded for shell on deny and escalate
 	// normal is the normal form of an exact shell pattern where it differs.
 	normal string
-	words []string    // exec; and shell exact on allow
-	path  pathPattern
-	host  hostPattern
+	words  []string // exec; and shell exact on allow
+	path   pathPattern
+	host   hostPattern
 	// canon is the pattern in the canonical spelling of the option table,
 	// for deny and escalate; canonMore asks for a word behind it.
 	canon     []string

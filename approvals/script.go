@@ -73,11 +73,8 @@ func (r *Reading) CheckCommand(argv []string, p Posture) (ok bool, why string) {
 	c.effects = c.scan.Effects
 	c.texts = c.comparedTexts(c.subject.Command)
 	c.finish()
-	if c.scan.Unreadable != "" {
-		return false, "Refused at run time: " + unreadableMessage(c.scan.Unreadable)
-	}
-	if names := c.hidingNames(); names != "" {
-		return false, "Refused at run time: " + hidingMessage(names)
+	if names := c.hidingNames(); names != "" || c.scan.Unreadable != "" {
+		return false, "Refused at run time: " + hidingMessage(names+c.scan.Unreadable)
 	}
 	for _, m := range c.scan.Unresolved {
 		if !r.leftOpen(m.Name) {

@@ -10,19 +10,18 @@ import (
 // Every word must be known as written: a pattern is no script.
 func splitWords(pattern string) ([]string, error) {
 	var words []string
-	known := true
 	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
-	err := p.Words(strings.NewReader(pattern), func(w *syntax.Word) bool {
+	for w, err := range p.WordsSeq(strings.NewReader(pattern)) {
+		if err != nil {
+			return nil, fieldErr("pattern", "%q cannot be split into words: %v", pattern, err)
+		}
 		text, ok := literal(w.Parts, false)
-		words, known = append(words, text), known && ok
-		return ok
-	})
-	switch {
-	case err != nil:
-		return nil, fieldErr("pattern", "%q cannot be split into words: %v", pattern, err)
-	case !known:
-		return nil, fieldErr("pattern", "%q holds an expansion: write plain words", pattern)
-	case len(words) == 0:
+		if !ok {
+			return nil, fieldErr("pattern", "%q holds an expansion: write plain words", pattern)
+		}
+		words = append(words, text)
+	}
+	if len(words) == 0 {
 		return nil, fieldErr("pattern", "%q holds no word: name a program", pattern)
 	}
 	return words, nil
