@@ -1,7 +1,7 @@
 package approvals
 
 import (
-	"net"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -69,10 +69,11 @@ func startsSelf(e *Effect, self SelfPaths) bool {
 
 func contactsSelf(e *Effect, self SelfPaths) bool {
 	for _, a := range self.Addresses {
-		host, port, err := net.SplitHostPort(a)
-		if err != nil {
+		cut := strings.LastIndexByte(a, ':')
+		if cut < 0 || strings.HasPrefix(a, "/") {
 			continue // a socket path
 		}
+		host, port := strings.Trim(a[:cut], "[]"), a[cut+1:]
 		if port != e.Port && (e.Port != "" || (port != "80" && port != "443")) {
 			continue
 		}
@@ -87,8 +88,8 @@ func isLocal(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "" {
 		return true
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	ip, err := netip.ParseAddr(host)
+	return err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified())
 }
 
 // touchesSelf judges one path. A possible write asks instead (see

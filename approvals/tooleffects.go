@@ -64,12 +64,12 @@ func stringsAt(args any, a pathArg) []string {
 	m, _ := args.(map[string]any)
 	switch v := m[a.name].(type) {
 	case string:
-		return []string{v}
+		return []string{ToolPath(v)}
 	case []any:
 		var out []string
 		for _, e := range v {
 			if s, ok := e.(string); ok {
-				out = append(out, s)
+				out = append(out, ToolPath(s))
 			}
 		}
 		return out
@@ -79,6 +79,17 @@ func stringsAt(args any, a pathArg) []string {
 		}
 	}
 	return nil
+}
+
+// ToolPath returns the path that our file tools read in an argument: without
+// white space around it and without one pair of equal quotes, which models
+// like to add. Gate and tools must agree on it; see docs/file-tools.md.
+func ToolPath(arg string) string {
+	p := strings.TrimSpace(arg)
+	if n := len(p); n >= 2 && p[0] == p[n-1] && strings.IndexByte("\"'`", p[0]) >= 0 {
+		return p[1 : n-1]
+	}
+	return p
 }
 
 func appendPath(out []Effect, a pathArg, path string, via effect.Via) []Effect {

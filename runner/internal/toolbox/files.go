@@ -8,6 +8,7 @@ import (
 
 	"github.com/cloudwego/eino/schema"
 
+	"github.com/gth-server/gth-server/approvals"
 	"github.com/gth-server/gth-server/runner/internal/tools/fsys"
 	"github.com/gth-server/gth-server/session"
 )
@@ -84,7 +85,7 @@ func fileTool[A any](o Options, name, verb string, kind session.ToolKind, readOn
 
 // locate gives clients the absolute path of a file that a call names.
 func (o Options) locate(path string) []session.Location {
-	path = strings.TrimSpace(path)
+	path = approvals.ToolPath(path)
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil
 	}
