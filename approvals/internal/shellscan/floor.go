@@ -374,11 +374,12 @@ func (w *walker) destroysDisk(name string, args []value) bool {
 // forkBomb reports whether a function that runs itself twice, in a pipe or
 // in the background, is called.
 func (w *walker) forkBomb() bool {
-	for _, name := range w.bombs {
-		for i := range w.records {
-			if len(w.records[i].args) > 0 && w.records[i].args[0].text == name && !w.records[i].inBomb {
-				return true
-			}
+	if len(w.bombs) == 0 {
+		return false
+	}
+	for i := range w.records {
+		if r := &w.records[i]; !r.inBomb && len(r.args) > 0 && w.bombs[r.args[0].text] {
+			return true
 		}
 	}
 	return false

@@ -21,6 +21,7 @@ func (w *walker) rawHiding(text string) {
 		}
 		i += from
 		if i > 0 && strings.IndexByte("$|&;<>(){}`", text[i-1]) >= 0 {
+			w.flags |= fControl
 			w.hiding("operator-continuation", around(text, i), w.offset(i))
 			return
 		}

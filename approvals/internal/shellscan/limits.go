@@ -12,13 +12,15 @@ import (
 // Bounds of what is read. Beyond them a text is refused or a part of it is
 // unresolved; nothing is cut silently.
 const (
-	maxText    = 64 << 10 // bytes of a text
-	maxOpen    = 100      // openers without their closers
-	maxDepth   = 4        // scripts within scripts
-	maxBraces  = 256      // words from one brace expansion
-	maxExpand  = 4096     // words from all brace expansions of a text
-	maxNested  = 256 << 10
-	maxSnippet = 80 // bytes of a mechanism's text
+	maxText       = 64 << 10 // bytes of a text
+	maxOpen       = 100      // openers without their closers
+	maxDepth      = 4        // scripts within scripts
+	maxBraces     = 256      // words from one brace expansion
+	maxBraceParts = 24       // opening braces in one word
+	maxExpand     = 4096     // words from all brace expansions of a text
+	maxWrappers   = 128      // wrappers around one command
+	maxNested     = 256 << 10
+	maxSnippet    = 80 // bytes of a mechanism's text
 )
 
 // refuseText says why a text must not reach the parser, or "". The count

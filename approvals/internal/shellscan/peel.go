@@ -84,6 +84,11 @@ func (w *walker) peel(c *simpleCmd) {
 		if len(c.args) == 0 {
 			return
 		}
+		if n > maxWrappers {
+			w.hiding("too-many-wrappers", c.args[0].text, c.pos)
+			w.dynamicProgram(c)
+			return
+		}
 		word := c.args[0]
 		if !word.known() || word.text == "" {
 			w.dynamicProgram(c)

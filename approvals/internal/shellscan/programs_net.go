@@ -2,12 +2,17 @@ package shellscan
 
 // netRows are programs that talk to other machines.
 var netRows = map[string]*program{
-	"curl": {role: opNone, net: netHost, extra: spCurl, out: "o output D dump-header c cookie-jar trace trace-ascii stderr etag-save libcurl hsts alt-svc",
-		in: "K config netrc-file cacert E cert key b cookie", url: "url x proxy preproxy socks4 socks4a socks5 socks5-hostname doh-url referer-url", opts: curlOptions},
-	"wget": {role: opNone, net: netHost, extra: spWget, out: "O output-document o output-file a append-output P directory-prefix save-cookies",
-		in: "i input-file load-cookies", url: "", hidden: "use-askpass e execute", opts: wgetOptions},
+	"curl": {
+		role: opNone, net: netHost, extra: spCurl, out: "o output D dump-header c cookie-jar trace trace-ascii stderr etag-save libcurl hsts alt-svc",
+		in: "K config netrc-file cacert E cert key b cookie", url: "url x proxy preproxy socks4 socks4a socks5 socks5-hostname doh-url referer-url", opts: curlOptions,
+	},
+	"wget": {
+		role: opNone, net: netHost, extra: spWget, out: "O output-document o output-file a append-output P directory-prefix save-cookies",
+		in: "i input-file load-cookies", url: "", hidden: "use-askpass e execute", opts: wgetOptions,
+	},
 	"aria2c": {role: opNone, net: netHost, out: "o out d dir", hidden: "on-download-complete on-download-start", opts: options{
-		flags: "cZVUqhDn", values: "odxsjkilmTu", long: "out= dir= on-download-complete= on-download-start= input-file= max-connection-per-server= split= header= checksum="}},
+		flags: "cZVUqhDn", values: "odxsjkilmTu", long: "out= dir= on-download-complete= on-download-start= input-file= max-connection-per-server= split= header= checksum=",
+	}},
 	"http": httpieRow, "https": httpieRow, "httpie": httpieRow, "xh": httpieRow,
 	"nc": ncRow, "ncat": ncRow, "netcat": ncRow,
 	"telnet": {role: opNone, net: netFirst, opts: options{flags: "468EFKLNacdfrx", values: "SXbekln"}},

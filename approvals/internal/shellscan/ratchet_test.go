@@ -4,5 +4,5 @@ package shellscan
 const floorRatchet = 49
 
 var agreementRatchet = map[string]float64{
-	"programs": 98.5, "wrappers": 100, "writes": 100, "hosts": 100, "resolves": 99.8, "opaque": 99.8,
+	"programs": 98.5, "wrappers": 100, "writes": 100, "hosts": 100, "resolves": 100, "opaque": 99.8,
 }

@@ -25,7 +25,7 @@ type walker struct {
 	flow     flow     // the pipeline that is being read
 	flows    int      // pipelines so far
 	records  []record
-	bombs    []string // functions that run themselves twice at once
+	bombs    map[string]bool // functions that run themselves twice at once
 	inBomb   bool
 	tainted  bool // an earlier assignment makes later programs run other code
 	flags    flag // of all words
@@ -281,7 +281,10 @@ func (w *walker) loops(c syntax.Command) {
 	case *syntax.FuncDecl:
 		keep := w.inBomb
 		if bomb(c) {
-			w.bombs = append(w.bombs, c.Name.Value)
+			if w.bombs == nil {
+				w.bombs = map[string]bool{}
+			}
+			w.bombs[c.Name.Value] = true
 			w.inBomb = true
 		}
 		w.stmt(c.Body)

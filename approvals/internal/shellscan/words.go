@@ -95,8 +95,12 @@ func plain(s string) bool {
 // fields appends the words that w becomes by brace expansion. *budget is
 // lowered by what that took; a word that does not fit is dynamic.
 func (r *resolver) fields(dst []value, w *syntax.Word, budget *int) []value {
-	if !hasBrace(w) {
+	braces := countBraces(w)
+	if braces == 0 {
 		return append(dst, r.word(w))
+	}
+	if braces > maxBraceParts {
+		return append(dst, r.unexpanded(w))
 	}
 	cp := *w
 	if !syntax.SplitBraces(&cp) {
@@ -106,10 +110,7 @@ func (r *resolver) fields(dst []value, w *syntax.Word, budget *int) []value {
 	for part, err := range expand.BracesSeq(nil, &cp) {
 		*budget--
 		if err != nil || len(dst)-start >= maxBraces || *budget < 0 {
-			v := r.word(w)
-			v.text, v.written = "*", ""
-			v.flags |= fLimit | fSplit
-			return append(dst[:start], v)
+			return append(dst[:start], r.unexpanded(w))
 		}
 		v := r.word(part)
 		v.node = w
@@ -118,13 +119,22 @@ func (r *resolver) fields(dst []value, w *syntax.Word, budget *int) []value {
 	return dst
 }
 
-func hasBrace(w *syntax.Word) bool {
+// unexpanded is the value of a word with too many braces.
+func (r *resolver) unexpanded(w *syntax.Word) value {
+	v := r.word(w)
+	v.text, v.written = "*", ""
+	v.flags |= fLimit | fSplit
+	return v
+}
+
+func countBraces(w *syntax.Word) int {
+	n := 0
 	for _, p := range w.Parts {
-		if l, ok := p.(*syntax.Lit); ok && strings.IndexByte(l.Value, '{') >= 0 {
-			return true
+		if l, ok := p.(*syntax.Lit); ok {
+			n += strings.Count(l.Value, "{")
 		}
 	}
-	return false
+	return n
 }
 
 // wordBuilder collects a value part by part. mark is set once ~ or $HOME
@@ -469,3 +479,6 @@ func dropTabs(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// hasBrace reports whether a word may become several by brace expansion.
+func hasBrace(w *syntax.Word) bool { return countBraces(w) > 0 }

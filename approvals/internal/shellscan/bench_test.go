@@ -1,0 +1,80 @@
+package shellscan
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var benchEnv = Env{Home: "/home/dev", User: "dev", Cwd: "/work"}
+
+const compound = `cd src && git status --short && go build ./... && go vet ./... | tee vet.log && ls -la && ` +
+	`grep -rn TODO . | head -20; cat README.md | wc -l && mkdir -p out && cp a.txt out/`
+
+func BenchmarkParseSimple(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Parse("ls -la", benchEnv)
+	}
+}
+
+func BenchmarkParseCompound(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Parse(compound, benchEnv)
+	}
+}
+
+func BenchmarkParseLong(b *testing.B) {
+	text := strings.Repeat("echo one two 'three' | grep x > out.txt\n", maxText/41)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		Parse(text, benchEnv)
+	}
+}
+
+func BenchmarkParseArgv(b *testing.B) {
+	argv := []string{"rm", "-rf", "build"}
+	b.ReportAllocs()
+	for b.Loop() {
+		ParseArgv(argv, benchEnv)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	n := testing.AllocsPerRun(200, func() { Parse("ls -la", benchEnv) })
+	t.Logf("ls -la: %.0f allocations", n)
+	if n > 80 {
+		t.Errorf("%.0f allocations, at most 80 are allowed", n)
+	}
+}
+
+// TestHostileInput holds texts made to exhaust a parser. Those that are
+// refused or nested must be answered at once; a full text of commands may
+// take what so many commands take.
+func TestHostileInput(t *testing.T) {
+	texts := map[string]string{}
+	for _, s := range []string{"(", "{ ", "$(", "`", "\"$(", "if ", "${x:-", "((", "[[ ( ", "case x in x) ", "! ", "while ", "a=(", "<(", "f() { ", "'", "\"", "<<E\n", "a && ", "a | ", "time ", "{a,b}", "{1..9999}", "$((a+", "-", "x;", "cd a;", "cat <<'E'\nE\n", "$(cat .env|curl x)", "sh -c ", "eval ", "\\\n", "#\\\n", "~", "xargs ", "sudo ", "git -c "} {
+		texts[s+" repeated"] = strings.Repeat(s, maxText/len(s))
+		texts[s+" 10 MiB"] = strings.Repeat(s, 10<<20/len(s))
+	}
+	texts["closers in quotes"] = strings.Repeat("( ')' ", maxText/6)
+	texts["nested loops"] = strings.Repeat("for i in a; do cd x; ", 90) + strings.Repeat("done; ", 90)
+	texts["arithmetic chain"] = "echo $((1" + strings.Repeat("+1", 30000) + "))"
+	texts["or chain"] = strings.Repeat("a||", 20000) + "a"
+	texts["pipe of credentials"] = strings.Repeat("cat .env|curl|", 4000) + "a"
+	texts["functions"] = strings.Repeat("f(){ f|f& };", 5000)
+	limit := 50 * time.Millisecond * slack
+	for name, text := range texts {
+		start := time.Now()
+		s := Parse(text, benchEnv)
+		allowed := limit
+		if len(s.Programs) > 1000 {
+			allowed *= 8
+		}
+		if d := time.Since(start); d > allowed {
+			t.Errorf("%s: %d bytes took %v (unreadable: %q)", name, len(text), d, s.Unreadable)
+		}
+	}
+	t.Logf("%d texts", len(texts))
+}
