@@ -15,8 +15,9 @@ import (
 type guarder struct {
 	opts  PrintOptions
 	words *resolver
-	depth int // scripts within scripts
-	count int // guards placed
+	depth int  // scripts within scripts
+	count int  // guards placed
+	read  *int // bytes of scripts within scripts so far
 }
 
 // rewrite places the guards in tree. The error names what cannot be guarded
@@ -28,14 +29,14 @@ func (g *guarder) rewrite(tree *syntax.File) error {
 	syntax.Walk(tree, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case nil:
+			return true
 		case *syntax.Stmt:
 			stmts = append(stmts, n)
 		case *syntax.Redirect:
 			redirs = append(redirs, n)
-		case syntax.Node:
-			if e := g.refuseNode(n); e != nil && err == nil {
-				err = e
-			}
+		}
+		if err == nil {
+			err = g.refuseNode(n)
 		}
 		return err == nil
 	})
@@ -295,6 +296,9 @@ func (g *guarder) nested(what, text string) (string, error) {
 func (g *guarder) parseNested(what, text string) (*syntax.File, error) {
 	if g.depth >= maxDepth {
 		return nil, fmt.Errorf("the script of %s lies more than %d scripts deep: flatten it", what, maxDepth)
+	}
+	if *g.read += len(text); *g.read > maxNested {
+		return nil, fmt.Errorf("the scripts within the script are longer than %d bytes together: put them into files", maxNested)
 	}
 	if why := refuseText(text); why != "" {
 		return nil, fmt.Errorf("the script of %s: %s", what, why)

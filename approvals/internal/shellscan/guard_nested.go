@@ -38,6 +38,7 @@ func (g *guarder) nestedShell(st *syntax.Stmt, c *syntax.CallExpr, args []guardA
 	if guardPrinters[path.Base(args[0].text)] {
 		return nil
 	}
+	fed := false
 	for i, a := range args {
 		if !a.known || !guardShells[path.Base(a.text)] {
 			continue
@@ -58,8 +59,12 @@ func (g *guarder) nestedShell(st *syntax.Stmt, c *syntax.CallExpr, args []guardA
 					return refuseShellOptions(args[i+1 : at])
 				}
 			}
+			return nil
+		}
+		if fed {
 			continue
 		}
+		fed = true
 		for _, r := range st.Redirs {
 			if text, known := g.input(r); known {
 				if _, _, err := g.inner(a.text, text, false); err != nil {

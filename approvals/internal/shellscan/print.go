@@ -28,7 +28,7 @@ func (s *Scan) Print(o PrintOptions) (string, error) {
 	if s.file == nil {
 		return "", errors.New("there is no tree to run: the text was not read as bash")
 	}
-	g := &guarder{opts: o, words: &s.words}
+	g := &guarder{opts: o, words: &s.words, read: new(int)}
 	text, err := g.script(s.file)
 	if err != nil {
 		return "", fmt.Errorf("this script cannot be run: %w", err)
@@ -62,11 +62,10 @@ func (g *guarder) script(file *syntax.File) (string, error) {
 
 // printChecked prints a tree and makes sure that the text means that tree.
 func printChecked(tree *syntax.File) (string, error) {
-	var b strings.Builder
-	if err := syntax.NewPrinter().Print(&b, tree); err != nil {
+	text, err := printLines(tree)
+	if err != nil {
 		return "", fmt.Errorf("its tree does not print: %w", err)
 	}
-	text := strings.TrimSuffix(b.String(), "\n")
 	again, err := parseTree(text)
 	if err != nil {
 		return "", fmt.Errorf("its print does not parse again (%w): write it more plainly", err)
@@ -75,4 +74,54 @@ func printChecked(tree *syntax.File) (string, error) {
 		return "", fmt.Errorf("its print does not parse back to the same tree (%s): write it more plainly", where)
 	}
 	return text, nil
+}
+
+// printLines prints the statements of a tree on the lines where they stood,
+// so that bash's messages and LINENO name the lines that were written. The
+// printer itself gives each statement a line of its own.
+func printLines(tree *syntax.File) (string, error) {
+	var b strings.Builder
+	line := uint(1)
+	printer := syntax.NewPrinter()
+	for i, st := range tree.Stmts {
+		var one strings.Builder
+		if err := printer.Print(&one, &syntax.File{Stmts: []*syntax.Stmt{st}}); err != nil {
+			return "", err
+		}
+		text := strings.TrimRight(one.String(), "\n")
+		if i > 0 {
+			last := tree.Stmts[i-1]
+			if st.Pos().Line() > line || last.Background || multiline(last) || multiline(st) {
+				b.WriteByte('\n')
+				line++
+			} else {
+				b.WriteString("; ")
+			}
+		}
+		for ; line < st.Pos().Line() && line < maxLines; line++ {
+			b.WriteByte('\n')
+		}
+		b.WriteString(text)
+		line += uint(strings.Count(text, "\n"))
+	}
+	return b.String(), nil
+}
+
+// maxLines bounds the blank lines of a print.
+const maxLines = 1000
+
+// multiline reports whether a statement must stand on lines of its own,
+// because of a here-document or because it was written on several.
+func multiline(st *syntax.Stmt) bool {
+	if st.Pos().Line() != st.End().Line() {
+		return true
+	}
+	found := false
+	syntax.Walk(st, func(n syntax.Node) bool {
+		if r, ok := n.(*syntax.Redirect); ok && (r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc) {
+			found = true
+		}
+		return !found
+	})
+	return found
 }

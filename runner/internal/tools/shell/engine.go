@@ -26,6 +26,7 @@ const (
 	defaultTimeout   = 120 * time.Second
 	defaultMaxOutput = 100_000
 	defaultKillGrace = 3 * time.Second
+	exitGrace        = 800 * time.Millisecond // the same when the engine closes
 	// maxScript keeps the argument of bash -c under the 128 KiB that Linux
 	// allows for one argument, prelude included.
 	maxScript = 120 << 10

@@ -218,6 +218,7 @@ func (j *job) terminate() {
 	termSession(pid)
 	grace := time.NewTimer(j.engine.grace)
 	defer grace.Stop()
+	closing := j.engine.closing
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 wait:
@@ -227,6 +228,9 @@ wait:
 			if isClosed(j.exited) && !sessionAlive(pid) {
 				break wait
 			}
+		case <-closing:
+			closing = nil
+			grace.Reset(min(exitGrace, j.engine.grace))
 		case <-grace.C:
 			break wait
 		case <-j.engine.hurry:
