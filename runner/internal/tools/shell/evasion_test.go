@@ -1,7 +1,10 @@
+//go:build linux || darwin
+
 package shell
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path"
 	"path/filepath"
@@ -430,5 +433,57 @@ E`, "", "data\ncat body\n"},
 	}
 	if asked < 35 {
 		t.Errorf("the checker was asked only %d times", asked)
+	}
+}
+
+// realGate asks the gate's own last check, as a session does.
+type realGate struct {
+	reading *approvals.Reading
+	posture approvals.Posture
+}
+
+func (g realGate) Command(argv []string) (bool, string) {
+	return g.reading.CheckCommand(argv, g.posture)
+}
+
+func (g realGate) Redirect(target string, write bool) (bool, string) {
+	return g.reading.CheckRedirect(target, write, g.posture)
+}
+
+// TestFloorHoldsAtBypass runs texts whose danger no reader can see through
+// the whole chain. rm and mkfs are markers.
+func TestFloorHoldsAtBypass(t *testing.T) {
+	e := newEngine(t)
+	for text, refused := range map[string]bool{
+		`X=rm; $X -rf /`:                             true,
+		`a=(rm -rf); "${a[@]}" "/"`:                  true,
+		`X=/; rm -rf "$X"`:                           true,
+		`X=mkfs; $X.ext4 /dev/sda1 || $X /dev/sda1`:  true,
+		`X='rm -rf /'; eval "$X"`:                    true,
+		`X=rm; trap "$X -rf /" EXIT`:                 true,
+		`X=rm; bash -c '$0 -rf /' "$X"`:              true,
+		`D=/dev/sda; echo x > $D`:                    true,
+		`X=rm; $X -rf ./build; D=out; echo x > "$D"`: false,
+	} {
+		s := newStage(t)
+		args, err := json.Marshal(map[string]string{"command": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := filepath.Join(s.dir, "work")
+		r := approvals.Read(approvals.Call{Tool: approvals.ShellTool, Arguments: args}, approvals.Place{Cwd: work, Home: s.dir, Roots: []string{work}})
+		p := approvals.Posture{Rung: approvals.Bypass}
+		names := NewNames()
+		script, err := r.Script().Print(names, p)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		res, err := e.Run(t.Context(), Request{Script: script, Names: names, Check: realGate{r, p}, Dir: work, Env: s.env, Timeout: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Refused != refused || refused && s.ran(t) != "" {
+			t.Errorf("%q: ran %q, %+v", text, s.ran(t), res)
+		}
 	}
 }
