@@ -239,10 +239,7 @@ func (w *walker) scriptOption(c *simpleCmd, name string, wr *wrapper, p parsed, 
 		return false
 	}
 	c.args = w.envWords(append(words, rest...))
-	if len(c.args) == 0 {
-		return false
-	}
-	return true
+	return len(c.args) > 0
 }
 
 // splitWords reads a text as the words of one simple command.

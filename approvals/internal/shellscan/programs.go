@@ -1,5 +1,7 @@
 package shellscan
 
+import "strings"
+
 // role says what the operands of a program are.
 type role uint8
 
@@ -104,6 +106,9 @@ func lookup(name string) *program {
 
 // variants finds programs whose names carry a version or a file system.
 func variants(name string) *program {
+	if sub, ok := strings.CutPrefix(name, "git-"); ok && gitSubs[sub] != nil {
+		return programs["git"]
+	}
 	for _, v := range variantRows {
 		if len(name) > len(v.prefix) && name[:len(v.prefix)] == v.prefix {
 			switch c := name[len(v.prefix)]; {
@@ -127,7 +132,6 @@ var variantRows = []struct {
 	{"node", programs["node"]},
 	{"lua", programs["lua"]},
 	{"mkfs", programs["mkfs"]},
-	{"git-", programs["git"]},
 }
 
 // sensitive reports whether the floor or the tables of write and connect

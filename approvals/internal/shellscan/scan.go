@@ -3,6 +3,7 @@ package shellscan
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -52,7 +53,8 @@ type Scan struct {
 
 	// Canonical and Words are the print and the argv of a Single command:
 	// two commands share them only if bash runs the same thing for both.
-	// Words is nil when assignments stand before the command.
+	// Words is nil when assignments stand before the command or a home
+	// directory is not known.
 	Canonical string
 	Words     []string
 
@@ -148,7 +150,7 @@ func dynamicKinds(f flag) []string {
 // single fills Single, Canonical and Words.
 func (s *Scan) single(file *syntax.File, w *walker) {
 	const other = fDynamic | fGlob | fFolded | fBraced
-	if len(file.Stmts) != 1 || w.flags&other != 0 {
+	if len(file.Stmts) != 1 || w.flags&other != 0 || len(s.Hiding) > 0 {
 		return
 	}
 	st := file.Stmts[0]
@@ -165,21 +167,48 @@ func (s *Scan) single(file *syntax.File, w *walker) {
 		for _, v := range vals {
 			words = append(words, v.text)
 		}
-		plainText = plainText && a.Lit() == words[len(words)-1]
+		plainText = plainText && a.Lit() != "" && a.Lit() == words[len(words)-1]
 	}
 	if strings.HasPrefix(words[0], "-") {
 		return
 	}
 	s.Single = true
-	if len(call.Assigns) == 0 {
+	if len(call.Assigns) == 0 && w.flags&fTilde == 0 {
 		s.Words = words
 	}
 	if plainText {
 		s.Canonical = strings.Join(words, " ")
 		return
 	}
-	var b strings.Builder
-	if err := syntax.NewPrinter().Print(&b, call); err == nil {
-		s.Canonical = b.String()
+	s.Canonical, s.Single = canonicalText(call, words)
+}
+
+// canonicalText prints a simple command. The printer changes some control
+// characters, so a command that has them is spelled word by word.
+func canonicalText(call *syntax.CallExpr, words []string) (string, bool) {
+	for _, w := range words {
+		if strings.ContainsAny(w, "\f\v\xff") || !utf8.ValidString(w) {
+			return quoteWords(call, words)
+		}
 	}
+	var b strings.Builder
+	if err := syntax.NewPrinter().Print(&b, call); err != nil {
+		return "", false
+	}
+	return b.String(), true
+}
+
+func quoteWords(call *syntax.CallExpr, words []string) (string, bool) {
+	if len(call.Assigns) > 0 {
+		return "", false
+	}
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		q, err := syntax.Quote(w, syntax.LangBash)
+		if err != nil {
+			return "", false
+		}
+		quoted[i] = q
+	}
+	return strings.Join(quoted, " "), true
 }
