@@ -187,7 +187,7 @@ func (s *Scan) single(file *syntax.File, w *walker) {
 // characters, so a command that has them is spelled word by word.
 func canonicalText(call *syntax.CallExpr, words []string) (string, bool) {
 	for _, w := range words {
-		if strings.ContainsAny(w, "\f\v\xff") || !utf8.ValidString(w) {
+		if strings.ContainsAny(w, "\f\v") || !utf8.ValidString(w) {
 			return quoteWords(call, words)
 		}
 	}

@@ -99,6 +99,12 @@ func (r *resolver) fields(dst []value, w *syntax.Word, budget *int) []value {
 	if braces > maxBraceParts {
 		return append(dst, r.unexpanded(w))
 	}
+	return r.expand(dst, w, budget)
+}
+
+// expand appends the words of a brace expansion. It stands apart because
+// its loop moves what it captures to the heap.
+func (r *resolver) expand(dst []value, w *syntax.Word, budget *int) []value {
 	cp := *w
 	if !syntax.SplitBraces(&cp) {
 		return append(dst, r.word(w))
