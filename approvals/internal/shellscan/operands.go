@@ -95,11 +95,18 @@ func (w *walker) runsCode(x *execution, p *parsed, args []value) {
 	w.s.Opaque = true
 	if x.prog.code == runsProject {
 		x.code = max(x.code, effect.CodeDeclared)
+		if w.foreignCode(x.name, args) {
+			x.code = effect.CodeHidden
+		}
+		return
+	}
+	if scriptModule(x, p) || p.has("test") {
+		x.code = max(x.code, effect.CodeDeclared)
 		return
 	}
 	rest := args[min(p.rest, len(args)):]
 	switch {
-	case p.unknown || p.has("c", "e", "r", "eval", "print", "p", "require", "import", "loader", "experimental-loader", "m") && !scriptModule(x, p):
+	case p.unknown || p.has("c", "e", "r", "eval", "print", "p", "require", "import", "loader", "experimental-loader", "m"):
 		x.code = effect.CodeHidden
 	case len(rest) == 0 || rest[0].text == "-":
 		x.code = effect.CodeHidden

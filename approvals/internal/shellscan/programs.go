@@ -89,8 +89,7 @@ const (
 	spEnable
 	spXxd
 	spTar
-	spDeclare
-	spPackage
+	spLess
 )
 
 // noProgram is the row of a shell function: what it does stands in the text.
@@ -181,7 +180,7 @@ var programs = merge(
 		"passwd", "setcap", "getcap", "command", "builtin", "exec", "sudo", "doas", "timeout", "nice", "gh", "hub", "glab", "kubectl",
 		"helm", "terraform", "tofu", "aws", "az", "gcloud", "psql", "mysql", "sqlite3", "redis-cli", "mongosh", "tmux", "screen",
 		"apt", "apt-get", "dnf", "yum", "apk", "pacman", "snap", "alembic", "heroku", "fly", "vercel", "netlify", "wrangler"),
-	same(builders, "make", "gmake", "npx", "pnpx", "bunx", "pytest", "py.test", "tox", "nox", "rake", "bundle", "gem", "ant", "mvn",
+	same(builders, "npx", "pnpx", "bunx", "pytest", "py.test", "tox", "nox", "rake", "bundle", "gem", "ant", "mvn",
 		"gradle", "gradlew", "ninja", "bazel", "just", "task", "jest", "vitest", "mocha", "ava", "playwright", "cypress", "rspec",
 		"phpunit", "composer", "mix", "rebar3", "sbt", "lein", "stack", "cabal", "meson", "scons", "pipx", "uvx", "tsx", "ts-node",
 		"nodemon", "ansible-playbook", "ed", "ex", "vim", "vi", "nvim", "emacs", "nano", "expect", "osascript", "msbuild", "xcodebuild",

@@ -17,6 +17,7 @@ var codeRows = map[string]*program{
 	"sh": shellRow, "bash": shellRow, "dash": shellRow, "zsh": shellRow, "ksh": shellRow, "ash": shellRow, "mksh": shellRow, "rbash": shellRow, "hush": shellRow,
 
 	"npm": packageRow, "pnpm": packageRow, "yarn": packageRow,
+	"make": makeRow, "gmake": makeRow,
 	"pip": {role: opNone, net: netURL, extra: spSub, url: "i index-url extra-index-url r requirement f find-links", opts: options{
 		flags: "UqvhyIe", values: "rcitfd", long: "index-url= extra-index-url= requirement= constraint= find-links= target= upgrade user pre no-deps editable= proxy= trusted-host= cache-dir= quiet verbose",
 	}},
@@ -40,7 +41,11 @@ var scriptRow = &program{role: opNone, code: runsScript, net: netURL}
 
 var shellRow = &program{role: opNone, code: runsScript, opts: shellOptions}
 
-var packageRow = &program{role: opNone, net: netURL, code: runsProject, extra: spPackage, url: "registry", opts: options{
+var makeRow = &program{role: opNone, code: runsProject, hidden: "eval", opts: options{
+	flags: "bBdehikmnpqrRsStvw", values: "CfIoW", glued: "jlO", long: "eval= directory= file= makefile= include-dir= jobs? load-average? keep-going dry-run just-print recon question silent quiet always-make debug? environment-overrides ignore-errors no-builtin-rules no-builtin-variables print-data-base print-directory no-print-directory touch trace version help old-file= assume-old= new-file= what-if= assume-new= warn-undefined-variables output-sync? stop no-keep-going",
+}}
+
+var packageRow = &program{role: opNone, net: netURL, code: runsProject, url: "registry", opts: options{
 	flags: "gDSEOBPhvqswdyfa", values: "C", long: "registry= prefix= cwd= dir= filter= workspace= save save-dev save-exact global script-shell= loglevel= access= tag= otp= silent force ignore-scripts production",
 }}
 

@@ -106,8 +106,12 @@ func (w *walker) partly(x *execution, args []value) bool {
 		w.uploads(x, args)
 	case spSub:
 		w.subcommand(x, args)
-	case spPackage:
-		w.scriptArgs(x, args)
+	case spLess:
+		for _, a := range args {
+			if strings.HasPrefix(a.text, "+") && strings.ContainsAny(a.text, "!|") {
+				x.code = effect.CodeHidden
+			}
+		}
 	}
 	return false
 }

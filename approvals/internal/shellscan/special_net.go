@@ -78,15 +78,6 @@ func (w *walker) subcommand(x *execution, args []value) {
 	}
 }
 
-// scriptArgs stops the package managers' own options at the script's.
-func (w *walker) scriptArgs(x *execution, args []value) {
-	if len(args) == 1 && (args[0].text == "--version" || args[0].text == "-v") {
-		return
-	}
-	w.s.Opaque = true
-	x.code = max(x.code, effect.CodeDeclared)
-}
-
 var dockerRun = options{
 	flags: "dtiPq", values: "aeuvwplchm", long: "rm privileged= detach interactive tty volume= mount= env= env-file= user= workdir= publish= name= network= pid= entrypoint= platform= pull= label= memory= cpus= gpus= ipc= cap-add= cap-drop= security-opt= device= hostname= add-host= dns= restart= init read-only tmpfs= ulimit= volumes-from= quiet",
 }
