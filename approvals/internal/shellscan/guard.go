@@ -11,7 +11,7 @@ import (
 )
 
 // guarder rewrites a copy of a tree so that what is known only at run time
-// goes through the guards. docs/shell-engine.md, "Guards", has the rules.
+// goes through the guards. docs/shell.md, "Guards", has the rules.
 type guarder struct {
 	opts  PrintOptions
 	words *resolver

@@ -18,5 +18,5 @@
 // It does not guarantee anything about programs that were allowed to run:
 // they have the user's rights. There are no limits on memory, files or
 // number of processes yet. A script that leaves its session (setsid) is
-// out of reach of the timeout. docs/shell-engine.md explains how the guards work.
+// out of reach of the timeout. docs/shell.md explains how the guards work.
 package shell

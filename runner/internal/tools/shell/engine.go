@@ -107,7 +107,7 @@ type Engine struct {
 }
 
 // New finds bash. It is an error when there is none or when this system
-// has no process groups; see docs/shell-engine.md for what is needed.
+// has no process groups; see docs/shell.md for what is needed.
 func New(o Options) (*Engine, error) {
 	if err := supported(); err != nil {
 		return nil, err

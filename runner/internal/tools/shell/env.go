@@ -26,7 +26,7 @@ var codeNames = []string{
 
 // FilterEnv returns env without credentials and without variables that
 // carry code, the names in extraSecretNames included. Names are compared
-// without regard to case. docs/shell-engine.md has the list.
+// without regard to case. docs/shell.md has the list.
 func FilterEnv(env []string, extraSecretNames []string) []string {
 	out := make([]string, 0, len(env))
 	for _, kv := range env {
