@@ -82,6 +82,10 @@ func openDir(o Options, dir string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if now, err := currentGeneration(dir); err != nil || now != gen {
+		return nil, errors.Join(fmt.Errorf("%w: it is being taken over", ErrInUse), err, b.Close())
+	}
+	gen.tidy(o.Logger)
 	d := &DB{
 		o: o, dir: dir, gen: gen, badger: b,
 		writes: make(chan *write, maxGroup),

@@ -46,7 +46,13 @@ func processStopped(pid int) (stopped bool, done string) {
 	if err != nil {
 		return false, ""
 	}
-	return true, fmt.Sprintf("%s %s %s", f[utime], f[stime], status)
+	done = fmt.Sprintf("%s %s", f[utime], f[stime])
+	for line := range bytes.Lines(status) {
+		if bytes.Contains(line, []byte("ctxt_switches:")) {
+			done += " " + string(bytes.TrimSpace(line))
+		}
+	}
+	return true, done
 }
 
 // processParent is the parent of a process, 0 when it is not known.

@@ -111,10 +111,10 @@ func (d *DB) heldBy(id session.ID, h head) *owner {
 	if s != nil && s.owner.Instance == h.Holder.Instance {
 		return &s.owner
 	}
-	if d.o.Now().Before(back) && h.Holder.alive() {
-		return h.Holder
+	if stopped, _ := processStopped(h.Holder.PID); stopped || !d.o.Now().Before(back) || !h.Holder.alive() {
+		return nil
 	}
-	return nil
+	return h.Holder
 }
 
 func (s *seat) errHeld(by *owner) error {
