@@ -30,6 +30,9 @@ type DB struct {
 	files  *walFiles
 	secret []byte
 
+	readOnly bool   // the directory takes no writes
+	scratch  string // where a copy is read instead
+
 	gate   sync.RWMutex // held for reading while the store is in use
 	closed bool
 	writes chan *write
@@ -75,27 +78,38 @@ func openDir(o Options, dir string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := makeRoom(dir); err != nil {
-		return nil, err
-	}
-	b, gen, err := openReadable(o, gen)
-	if err != nil {
-		return nil, err
-	}
-	if now, err := currentGeneration(dir); err != nil || now != gen {
-		return nil, errors.Join(fmt.Errorf("%w: it is being taken over", ErrInUse), err, b.Close())
-	}
-	gen.tidy(o.Logger)
 	d := &DB{
-		o: o, dir: dir, gen: gen, badger: b,
+		o: o, dir: dir, gen: gen,
 		writes: make(chan *write, maxGroup),
 		leases: map[session.ID]*seat{},
 		watch:  map[string]map[chan struct{}]func() bool{},
 	}
+	if readOnly(dir) {
+		err = d.openToRead()
+	} else {
+		err = d.openToWrite()
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := d.begin(); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, d.badger.Close())
 	}
 	return d, nil
+}
+
+func (d *DB) openToWrite() (err error) {
+	if err := makeRoom(d.dir); err != nil {
+		return err
+	}
+	if d.badger, d.gen, err = openReadable(d.o, d.gen); err != nil {
+		return err
+	}
+	if now, err := currentGeneration(d.dir); err != nil || now != d.gen {
+		return errors.Join(fmt.Errorf("%w: it is being taken over", ErrInUse), err, d.badger.Close())
+	}
+	d.gen.tidy(d.o.Logger)
+	return nil
 }
 
 // begin prepares an open Badger and starts the goroutines.
@@ -233,10 +247,15 @@ func (d *DB) giveBack() {
 
 func (d *DB) closeBadger() error {
 	// Closing writes tables. On a full disk the reserve makes room for them.
-	d.giveUpReserve()
+	if d.scratch == "" {
+		d.giveUpReserve()
+	}
 	err := guarded(d.badger.Close)
 	if d.fenced() != nil {
 		return nil // what is in these files is not the store any more
+	}
+	if d.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(d.scratch))
 	}
 	return err
 }
@@ -249,7 +268,11 @@ func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("open the store: make its directory: %w: %w", ErrUnavailable, err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	fi, err := os.Stat(dir)
+	if err == nil && fi.Mode().Perm() != 0o700 {
+		err = os.Chmod(dir, 0o700)
+	}
+	if err != nil {
 		return fmt.Errorf("open the store: close its directory to others: %w: %w", ErrUnavailable, err)
 	}
 	return nil

@@ -25,6 +25,9 @@ const (
 // maintain finishes deletions, collects the value log and removes what is
 // too old, until ctx ends.
 func (d *DB) maintain(ctx context.Context) {
+	if d.readOnly {
+		return
+	}
 	d.finishDeletions(ctx)
 	collect := time.NewTicker(collectEvery)
 	defer collect.Stop()

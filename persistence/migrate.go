@@ -30,6 +30,8 @@ func (d *DB) migrate() error {
 	var f format
 	err := (&txn{b: b}).load([]byte{tabFormat}, &f)
 	switch {
+	case errors.Is(err, errAbsent) && d.readOnly:
+		return fmt.Errorf("%w: there is no store in %s and it takes no writes", ErrUnavailable, d.dir)
 	case errors.Is(err, errAbsent):
 		return d.saveFormat() // a new store
 	case err != nil:
@@ -38,6 +40,8 @@ func (d *DB) migrate() error {
 		return errNewer(f.Version)
 	case f.Version == version:
 		return nil
+	case d.readOnly:
+		return nil // values are brought up to date as they are read
 	}
 	d.o.Logger.Info("the store is brought up to date", slog.Int("from", f.Version), slog.Int("to", version))
 	n, err := d.upgradeValues(b)

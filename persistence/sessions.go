@@ -226,12 +226,11 @@ const macLen = 8
 
 // cursorSecret is the key that cursors of this store are signed with.
 func (d *DB) cursorSecret() ([]byte, error) {
-	var secret []byte
-	b := d.badger.NewTransaction(true)
+	b := d.badger.NewTransaction(!d.readOnly)
 	defer b.Discard()
 	t := &txn{b: b}
 	secret, err := t.get([]byte{tabSecret})
-	if !errors.Is(err, errAbsent) {
+	if !errors.Is(err, errAbsent) || d.readOnly {
 		return secret, err
 	}
 	secret = make([]byte, 32)

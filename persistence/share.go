@@ -326,7 +326,7 @@ func (s *Shared) leadWith(d *DB) (*link, error) {
 	d.mu.Lock()
 	d.waitFor = s.o.Now().Add(s.o.Beat * (beatsToDeath + 1))
 	d.mu.Unlock()
-	if !sharing {
+	if !sharing || d.readOnly { // many may read at once
 		return &link{backend: d.seat, local: d, lost: make(chan struct{})}, nil
 	}
 	ln, err := listenIn(s.dir)

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package persistence
+
+func isReadOnly(error) bool { return false }
