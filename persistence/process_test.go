@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,13 @@ import (
 const childEnv = "GTH_PERSISTENCE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(memoryEnv); dir != "" {
+		if err := printMemory(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv(childEnv) != "" {
 		if err := childMain(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -480,6 +488,67 @@ func TestUnservedStore(t *testing.T) {
 	}
 	if _, err := Open(context.Background(), Options{Dir: dir}); !errors.Is(err, ErrInUse) {
 		t.Fatalf("opened twice: %v", err)
+	}
+}
+
+const memoryEnv = "GTH_PERSISTENCE_TEST_MEMORY"
+
+// printMemory prints what an empty store that is open adds to this process.
+func printMemory(dir string) error {
+	// Once to load the code, which is no cost of the store's.
+	warm, err := OpenShared(context.Background(), Options{Dir: dir + "-warm"})
+	if err == nil {
+		err = warm.Close()
+	}
+	if err != nil {
+		return err
+	}
+	before := resident()
+	s, err := OpenShared(context.Background(), Options{Dir: dir})
+	if err != nil {
+		return err
+	}
+	fmt.Println(resident() - before)
+	return s.Close()
+}
+
+// resident is what of this process is in memory, without its garbage.
+func resident() (n int64) {
+	debug.FreeOSMemory()
+	b, err := os.ReadFile("/proc/self/statm")
+	if err == nil {
+		_, err = fmt.Sscanf(strings.Fields(string(b))[1], "%d", &n)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return n * int64(os.Getpagesize())
+}
+
+// TestEmptyStoreMemory bounds what a store that is open and idle costs a
+// process, the serving of others included.
+func TestEmptyStoreMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector multiplies memory")
+	}
+	const limit = 6 << 20
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), memoryEnv+"="+t.TempDir())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var added int64
+	if _, err := fmt.Sscan(string(out), &added); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("an empty store adds %d KiB", added>>10)
+	if added <= 0 || added > limit {
+		t.Fatalf("an empty store adds %d bytes, the limit is %d", added, limit)
 	}
 }
 
