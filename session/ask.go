@@ -220,6 +220,11 @@ func (s *Session) settle(ctx context.Context, req approvals.Request, a approvals
 // decide completes what approvals.Settle makes of an answer with what only
 // the session knows.
 func (s *Session) decide(req *approvals.Request, a approvals.Answer) (approvals.Decision, error) {
+	return settled(req, a, s.Rung())
+}
+
+// settled is what an answer becomes in a session that stands at rung now.
+func settled(req *approvals.Request, a approvals.Answer, now approvals.Rung) (approvals.Decision, error) {
 	d := approvals.Settle(req, a)
 	for _, g := range []*approvals.Grant{d.Grant, d.Refusal} {
 		if g == nil {
@@ -234,7 +239,7 @@ func (s *Session) decide(req *approvals.Request, a approvals.Answer) (approvals.
 			g.Cwd = "."
 		}
 	}
-	if d.Grant != nil && !bearable(*d.Grant, s.Rung()) {
+	if d.Grant != nil && !bearable(*d.Grant, now) {
 		d.Grant, d.Scope = nil, approvals.ScopeOnce
 	}
 	return d, nil

@@ -229,11 +229,23 @@ func readCursor(s string) (*cursor, error) {
 }
 
 func (m *memory) Append(ctx context.Context, b Batch) ([]Record, error) {
-	for _, ev := range b.Events {
-		if err := storable(ev); err != nil {
-			return nil, fmt.Errorf("append to session %s: %w", b.Lease.Session, err)
-		}
+	stored, recs, err := encodeBatch(b)
+	if err != nil {
+		return nil, fmt.Errorf("append to session %s: %w", b.Lease.Session, err)
 	}
+	was, err := m.keep(ctx, b, stored)
+	if err != nil {
+		return nil, err
+	}
+	if was != nil {
+		return decodeAll(was)
+	}
+	return recs, nil
+}
+
+// keep adds the encoded batch to its log, or returns what the log has under
+// the batch's key.
+func (m *memory) keep(ctx context.Context, b Batch, stored [][]byte) (was [][]byte, err error) {
 	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -242,31 +254,33 @@ func (m *memory) Append(ctx context.Context, b Batch) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if was, ok := s.keys[b.Key]; ok && b.Key != "" {
-		return decodeAll(s.log[was.first:was.behind])
+	if known, ok := s.keys[b.Key]; ok && b.Key != "" {
+		return s.log[known.first:known.behind:known.behind], nil
 	}
 	first := len(s.log)
 	if b.Expect != Seq(first) {
 		return nil, fmt.Errorf("append to session %s: the log ends at %d, the writer knows of %d: %w", b.Lease.Session, first, b.Expect, ErrConflict)
 	}
-	stored := make([][]byte, 0, len(b.Events))
-	for i, ev := range b.Events {
-		enc, err := EncodeRecord(Record{Seq: Seq(first + i + 1), At: b.At, Turn: b.Turn, Event: ev})
-		if err != nil {
-			return nil, fmt.Errorf("append to session %s: %w", b.Lease.Session, err)
-		}
-		stored = append(stored, enc)
-	}
-	// Nothing is kept that could not be read back.
-	recs, err := decodeAll(stored)
-	if err != nil {
-		return nil, fmt.Errorf("append to session %s: %w", b.Lease.Session, err)
-	}
 	s.log = append(s.log, stored...)
 	if b.Key != "" {
 		s.keys[b.Key] = span{first, len(s.log)}
 	}
-	return recs, nil
+	return nil, nil
+}
+
+// encodeBatch numbers the batch behind what its writer expects. It decodes
+// it again too: nothing is kept that could not be read back.
+func encodeBatch(b Batch) ([][]byte, []Record, error) {
+	stored := make([][]byte, 0, len(b.Events))
+	for i, ev := range b.Events {
+		enc, err := EncodeRecord(Record{Seq: b.Expect + Seq(i) + 1, At: b.At, Turn: b.Turn, Event: ev})
+		if err != nil {
+			return nil, nil, err
+		}
+		stored = append(stored, enc)
+	}
+	recs, err := decodeAll(stored)
+	return stored, recs, err
 }
 
 func decodeAll(encoded [][]byte) ([]Record, error) {

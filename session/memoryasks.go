@@ -14,7 +14,7 @@ import (
 // memoryAsk is an ask in the memory store, guarded by its lock.
 type memoryAsk struct {
 	session ID
-	ask     StoredAsk     // never handed out itself, see copyOf
+	ask     StoredAsk     // what it points to is never changed nor handed out, see copyOf
 	left    chan struct{} // closed when the ask leaves open
 }
 
@@ -68,6 +68,14 @@ func (m *memory) find(id string) (*memoryAsk, error) {
 }
 
 func (m *memory) GetAsk(ctx context.Context, id string) (StoredAsk, error) {
+	a, err := m.snapshot(ctx, id)
+	if err != nil {
+		return StoredAsk{}, err
+	}
+	return copyOf(a)
+}
+
+func (m *memory) snapshot(ctx context.Context, id string) (StoredAsk, error) {
 	if err := m.enter(ctx); err != nil {
 		return StoredAsk{}, err
 	}
@@ -76,7 +84,7 @@ func (m *memory) GetAsk(ctx context.Context, id string) (StoredAsk, error) {
 	if err != nil {
 		return StoredAsk{}, err
 	}
-	return copyOf(a.ask)
+	return a.ask, nil
 }
 
 func (m *memory) AnswerAsk(ctx context.Context, id string, ans approvals.Answer, d approvals.Decision) (StoredAsk, error) {
@@ -84,6 +92,16 @@ func (m *memory) AnswerAsk(ctx context.Context, id string, ans approvals.Answer,
 	if err != nil {
 		return StoredAsk{}, fmt.Errorf("answer ask %s: %w", id, err)
 	}
+	a, err := m.answer(ctx, id, given)
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return StoredAsk{}, err
+	}
+	stored, copyErr := copyOf(a)
+	return stored, errors.Join(err, copyErr)
+}
+
+// answer returns what is stored then, also with ErrConflict.
+func (m *memory) answer(ctx context.Context, id string, given StoredAsk) (StoredAsk, error) {
 	if err := m.enter(ctx); err != nil {
 		return StoredAsk{}, err
 	}
@@ -95,17 +113,15 @@ func (m *memory) AnswerAsk(ctx context.Context, id string, ans approvals.Answer,
 	exp := a.ask.Request.Expires
 	switch {
 	case a.ask.State != AskOpen:
-		err = fmt.Errorf("answer ask %s: it is %s already: %w", id, a.ask.State, ErrConflict)
-	case !exp.IsZero() && !ans.At.Before(exp):
+		return a.ask, fmt.Errorf("answer ask %s: it is %s already: %w", id, a.ask.State, ErrConflict)
+	case !exp.IsZero() && !given.Answer.At.Before(exp):
 		a.ask.State = AskExpired
-		a.leave()
 		err = fmt.Errorf("answer ask %s: it expired at %s: %w", id, exp, ErrConflict)
 	default:
 		a.ask.State, a.ask.Answer, a.ask.Decision = given.State, given.Answer, given.Decision
-		a.leave()
 	}
-	stored, copyErr := copyOf(a.ask)
-	return stored, errors.Join(err, copyErr)
+	a.leave()
+	return a.ask, err
 }
 
 func (m *memory) ClaimAsk(ctx context.Context, l Lease, id, digest string) error {
@@ -145,24 +161,27 @@ func claimable(a StoredAsk, digest string) error {
 }
 
 func (m *memory) OpenAsks(ctx context.Context, id ID) ([]StoredAsk, error) {
+	open, err := m.open(ctx, id)
+	if err != nil || len(open) == 0 {
+		return nil, err
+	}
+	slices.SortFunc(open, func(a, b StoredAsk) int {
+		return cmp.Or(a.Request.Created.Compare(b.Request.Created), cmp.Compare(a.Request.ID, b.Request.ID))
+	})
+	return copyOf(open)
+}
+
+func (m *memory) open(ctx context.Context, id ID) ([]StoredAsk, error) {
 	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer m.mu.Unlock()
 	var open []StoredAsk
 	for _, a := range m.asks {
-		if a.ask.State != AskOpen || id != "" && a.session != id {
-			continue
+		if a.ask.State == AskOpen && (id == "" || a.session == id) {
+			open = append(open, a.ask)
 		}
-		c, err := copyOf(a.ask)
-		if err != nil {
-			return nil, fmt.Errorf("ask %s: %w", a.ask.Request.ID, err)
-		}
-		open = append(open, c)
 	}
-	slices.SortFunc(open, func(a, b StoredAsk) int {
-		return cmp.Or(a.Request.Created.Compare(b.Request.Created), cmp.Compare(a.Request.ID, b.Request.ID))
-	})
 	return open, nil
 }
 
@@ -190,12 +209,13 @@ func (m *memory) PutGrant(ctx context.Context, workspace string, g approvals.Gra
 		return err
 	}
 	defer m.mu.Unlock()
-	have := m.grants[workspace]
+	have := slices.Clone(m.grants[workspace]) // readers may still hold it
 	if i := slices.IndexFunc(have, func(h approvals.Grant) bool { return h.ID == g.ID }); i >= 0 {
 		have[i] = g
-		return nil
+	} else {
+		have = append(have, g)
 	}
-	m.grants[workspace] = append(have, g)
+	m.grants[workspace] = have
 	return nil
 }
 
@@ -203,8 +223,12 @@ func (m *memory) Grants(ctx context.Context, workspace string) ([]approvals.Gran
 	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer m.mu.Unlock()
-	return copyOf(m.grants[workspace])
+	have := m.grants[workspace]
+	m.mu.Unlock()
+	if len(have) == 0 {
+		return nil, nil
+	}
+	return copyOf(have)
 }
 
 func (m *memory) DeleteGrant(ctx context.Context, workspace, id string) error {
