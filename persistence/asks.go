@@ -41,7 +41,7 @@ func (t *txn) ask(id string) (storedAsk, error) {
 	return a, nil
 }
 
-func (t *txn) saveAsk(a storedAsk) error { return t.save(askKey(a.Request.ID), a) }
+func (t *txn) saveAsk(a storedAsk) error { return saveReadable(t, askKey(a.Request.ID), a) }
 
 func openKey(r approvals.Request) []byte {
 	return askOfKey(tabOpen, session.ID(r.Session), r.Created, r.ID)

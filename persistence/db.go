@@ -32,6 +32,7 @@ type DB struct {
 
 	readOnly bool   // the directory takes no writes
 	scratch  string // where a copy is read instead
+	check    bool   // files of it were lost
 
 	gate   sync.RWMutex // held for reading while the store is in use
 	closed bool
@@ -102,7 +103,7 @@ func (d *DB) openToWrite() (err error) {
 	if err := makeRoom(d.dir); err != nil {
 		return err
 	}
-	if d.badger, d.gen, err = openReadable(d.o, d.gen); err != nil {
+	if d.badger, d.gen, d.check, err = openReadable(d.o, d.gen); err != nil {
 		return err
 	}
 	if now, err := currentGeneration(d.dir); err != nil || now != d.gen {
@@ -127,6 +128,11 @@ func (d *DB) begin() error {
 	}
 	if d.secret, err = d.cursorSecret(); err != nil {
 		return err
+	}
+	if d.check {
+		if err := d.recheck(); err != nil {
+			return err
+		}
 	}
 	// The goroutines end with Close, not with the context of Open.
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/gth-server/gth-server/approvals"
@@ -41,7 +42,7 @@ func (s *seat) PutGrant(ctx context.Context, workspace string, g approvals.Grant
 				return err
 			}
 			was.Grant = g
-			return t.save(grantKey(workspace, g.ID), was)
+			return saveReadable(t, grantKey(workspace, g.ID), was)
 		}})
 	}
 	if err != nil {
@@ -61,6 +62,10 @@ func (s *seat) Grants(ctx context.Context, workspace string) ([]approvals.Grant,
 			p, err := value()
 			if err == nil {
 				err = unmarshal(tabGrant, p, &g)
+			}
+			if errors.Is(err, ErrDamaged) {
+				s.db.o.Logger.Error("a grant can not be read and does not count", slog.String("workspace", workspace), slog.Any("error", err))
+				return true, nil
 			}
 			if err == nil && g.Workspace == workspace {
 				found = append(found, g)

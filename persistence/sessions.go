@@ -210,6 +210,9 @@ func (s *seat) List(ctx context.Context, f session.Filter) ([]session.Meta, stri
 				return false, err
 			}
 			m, err := t.meta(id)
+			if errors.Is(err, session.ErrNotFound) {
+				return true, nil // what it named was lost with a file
+			}
 			if err == nil && (f.Cwd == "" || m.Cwd == f.Cwd) {
 				page = append(page, m)
 			}

@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -103,6 +104,21 @@ func (t *txn) save(key []byte, v any) error {
 	p, err := marshal(v)
 	if err != nil {
 		return err
+	}
+	t.set(key, p)
+	return nil
+}
+
+// saveReadable is save for what other packages made: it refuses what could
+// not be read back.
+func saveReadable[T any](t *txn, key []byte, v T) error {
+	p, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	var back T
+	if err := json.Unmarshal(p, &back); err != nil {
+		return fmt.Errorf("it could not be read back: %w", err)
 	}
 	t.set(key, p)
 	return nil
