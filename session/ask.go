@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,8 @@ const maxOpenAsks = 64
 // they bring are stored by then. AskDeny returns refusals at once. AskFail
 // and AskQueue return ErrPersonNeeded; AskFail leaves nothing open. A
 // cancelled ctx settles the open ones as Unanswered and returns the
-// context's cause. More than 64 open asks are an error of kind limit.
+// context's cause; when the turn's owner is lost (see ErrOwnerLost) they
+// stay open. More than 64 open asks are an error of kind limit.
 func (t *Turn) Ask(ctx context.Context, reqs []approvals.Request) ([]Settled, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -107,6 +109,9 @@ func (t *Turn) await(ctx context.Context, asked []approvals.Request) ([]Settled,
 	for _, r := range asked {
 		if err := t.s.left(ctx, r.ID); err != nil {
 			t.note(err)
+			if t.lost() {
+				return nil, err
+			}
 			return nil, t.drop(ctx, asked, err)
 		}
 	}
@@ -187,6 +192,9 @@ func (s *Session) unanswered(ctx context.Context, id, by string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	ask, err := s.m.o.Store.GetAsk(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return s.record(ctx, id)
+	}
 	if err != nil {
 		return s.storeFailed(err)
 	}
@@ -214,7 +222,9 @@ func (s *Session) settle(ctx context.Context, req approvals.Request, a approvals
 	}
 	after, cancel := detached(ctx)
 	defer cancel()
-	return stored, errors.Join(err, s.record(after, req.ID))
+	err = errors.Join(err, s.record(after, req.ID))
+	s.tend()
+	return stored, err
 }
 
 // decide completes what approvals.Settle makes of an answer with what only
@@ -260,14 +270,19 @@ func became(ask StoredAsk) (approvals.Answer, approvals.Decision) {
 	return a, approvals.Settle(&ask.Request, a)
 }
 
-// record brings the log to what the store says of an ask: its answer and
-// the grant or refusal that it brought, once, by whoever comes first.
+// record brings the log to what the store says of an ask: its answer, the
+// grant or refusal that it brought, and when its turn is over the end of a
+// call that will not run. It does so once, by whoever comes first.
 func (s *Session) record(ctx context.Context, id string) error {
 	return s.write(ctx, true, func(ctx context.Context) (string, []Event, error) {
-		if _, open := s.state.asks[id]; !open {
+		open, ok := s.state.asks[id]
+		if !ok {
 			return "", nil, nil
 		}
 		ask, err := s.m.o.Store.GetAsk(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			ask, err = StoredAsk{Request: open.req, State: AskExpired}, nil // nobody can answer it any more
+		}
 		if err != nil {
 			return "", nil, s.storeFailed(err)
 		}
@@ -286,6 +301,19 @@ func (s *Session) record(ctx context.Context, id string) error {
 		if d.Refusal != nil {
 			events = append(events, Granted{Grant: *d.Refusal, Refusal: true})
 		}
-		return s.openTurn(), events, nil
+		turn := s.openTurn()
+		c, pending := s.state.calls[ask.Request.CallID]
+		if pending && c.ask == id && !c.executing && c.turn != turn && d.Action != approvals.Approve {
+			events = append(events, notRun(ask.Request.CallID, a, d))
+		}
+		return turn, events, nil
 	})
+}
+
+// notRun ends a call whose ask was not approved.
+func notRun(call string, a approvals.Answer, d approvals.Decision) CallEnded {
+	if a.Choice == approvals.Unanswered {
+		return CallEnded{CallID: call, State: CallCancelled, Result: msgUnanswered}
+	}
+	return CallEnded{CallID: call, State: CallRefused, Result: cmp.Or(d.Message, msgRefused)}
 }

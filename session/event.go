@@ -33,6 +33,9 @@ type (
 		ID     string  `json:"id"`
 		Prompt []Block `json:"prompt"`
 		By     string  `json:"by"` // surface: acp, run, demo, agui
+		// Continues is set when nobody sent anything: the model goes on with
+		// the results of calls that were approved since it stopped.
+		Continues bool `json:"continues,omitempty"`
 	}
 	// TurnEnded closes a turn. Error is set when it failed; it is a text
 	// for people, ErrorKind the machine's word (model, limit, store, …).
@@ -42,6 +45,7 @@ type (
 		Error     string     `json:"error,omitempty"`
 		ErrorKind string     `json:"errorKind,omitempty"`
 		Usage     Usage      `json:"usage"`
+		Head      string     `json:"head,omitempty"` // of the chain of decisions, see Verify
 	}
 	// RungChanged moves the session to another rung.
 	RungChanged struct {
@@ -109,8 +113,11 @@ type (
 		Answer   *approvals.Answer   `json:"answer,omitempty"`
 		Decision *approvals.Decision `json:"decision,omitempty"`
 		Duration time.Duration       `json:"duration"`
+		Link     *Link               `json:"link,omitempty"` // the session sets it
 	}
-	// Asked puts a question to a person.
+	// Asked puts a question to a person. It is stored once. While no turn
+	// of its own is running and it is open, every new subscription gets it
+	// once more as a live record (Seq 0) behind the log.
 	Asked struct {
 		Request approvals.Request `json:"request"`
 	}
@@ -120,6 +127,7 @@ type (
 		CallID   string             `json:"callId"`
 		Answer   approvals.Answer   `json:"answer"`
 		Decision approvals.Decision `json:"decision"`
+		Link     *Link              `json:"link,omitempty"` // the session sets it
 	}
 	// Granted stores a session grant or, with Refusal, a session refusal.
 	Granted struct {

@@ -111,12 +111,17 @@ func (h *hub) last() Seq {
 	return Seq(len(h.log))
 }
 
-func (h *hub) subscribe(after Seq) *Subscription {
+// subscribe returns a reader of what follows after; it gets again, as live
+// records, behind the log of now.
+func (h *hub) subscribe(after Seq, again []Record) *Subscription {
 	s := &Subscription{hub: h, next: after, wake: make(chan struct{}, 1), torn: map[string]struct{}{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key := range h.began {
 		s.torn[key] = struct{}{} // its beginning was missed
+	}
+	for _, r := range again {
+		s.live = append(s.live, liveRecord{Record: r, after: Seq(len(h.log))})
 	}
 	h.subs[s] = struct{}{}
 	return s

@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 )
 
 // write appends what build returns and shows it to subscribers. build runs
@@ -52,8 +54,13 @@ func (s *Session) append(ctx context.Context, turn string, sync bool, evs []Even
 	if err != nil {
 		return s.storeFailed(err)
 	}
+	at := s.m.now()
+	evs, err = s.chained(at, turn, evs)
+	if err != nil {
+		return err
+	}
 	recs, err := s.m.o.Store.Append(ctx, Batch{
-		Lease: s.lease, Expect: s.hub.last(), Key: key, Turn: turn, Events: evs, Sync: sync, At: s.m.now(),
+		Lease: s.lease, Expect: s.hub.last(), Key: key, Turn: turn, Events: evs, Sync: sync, At: at,
 	})
 	if err != nil {
 		s.doubt = true
@@ -62,6 +69,23 @@ func (s *Session) append(ctx context.Context, turn string, sync bool, evs []Even
 	s.publish(recs)
 	s.index(ctx, evs)
 	return nil
+}
+
+// chained returns evs with the links that their place in the log gives
+// them. The caller holds the token.
+func (s *Session) chained(at time.Time, turn string, evs []Event) ([]Event, error) {
+	out := make([]Event, len(evs))
+	head := s.state.head
+	for i, ev := range evs {
+		key := make([]byte, linkKeySize)
+		rand.Read(key)
+		var err error
+		r := Record{Seq: s.hub.last() + Seq(i) + 1, At: at, Turn: turn, Event: ev}
+		if out[i], head, err = chain(r, head, key); err != nil {
+			return nil, fmt.Errorf("session %s: chain event %T: %w", s.spec.ID, ev, err)
+		}
+	}
+	return out, nil
 }
 
 // catchUp brings hub and store to the same point after a write whose fate
@@ -106,6 +130,9 @@ func (s *Session) publish(recs []Record) {
 		fold(&s.state, r.Event)
 		if end, ok := r.Event.(TurnEnded); ok && s.turn != nil && s.turn.id == end.ID {
 			s.turn = nil
+		}
+		if asked, ok := r.Event.(Asked); ok {
+			s.mind(asked.Request)
 		}
 	}
 	s.hub.publish(recs)

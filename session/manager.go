@@ -43,8 +43,8 @@ type Manager struct {
 	closed bool
 }
 
-// slot is the place of a session from the start of Create to the end of
-// Close.
+// slot is the place of a session from the start of Create or Open to the end
+// of Close.
 type slot struct {
 	session *Session // nil while it is being made
 	gone    chan struct{}
@@ -77,21 +77,36 @@ func (m *Manager) Create(ctx context.Context, spec Spec) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
 	}
-	place, err := m.reserve(spec.ID)
+	s, err := m.place(ctx, spec.ID, func(ctx context.Context, p *slot) (*Session, error) {
+		return m.open(ctx, spec, workspace, p)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("create session %s: %w", spec.ID, err)
 	}
-	s, err := m.open(ctx, spec, workspace, place)
+	return s, nil
+}
+
+// place reserves the id and makes its session there. ctx of make also ends
+// with the manager.
+func (m *Manager) place(ctx context.Context, id ID, make func(context.Context, *slot) (*Session, error)) (*Session, error) {
+	p, err := m.reserve(id)
 	if err != nil {
-		m.free(spec.ID, place)
-		return nil, fmt.Errorf("create session: %w", err)
+		return nil, err
+	}
+	making, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.ctx, func() { cancel(context.Cause(m.ctx)) })()
+	s, err := make(making, p)
+	if err != nil {
+		m.free(id, p)
+		return nil, err
 	}
 	m.mu.Lock()
-	place.session = s
+	p.session = s
 	closed := m.closed
 	m.mu.Unlock()
 	if closed {
-		return nil, errors.Join(fmt.Errorf("create session %s: %w", spec.ID, ErrClosed), s.Close(ctx))
+		return nil, errors.Join(ErrClosed, s.Close(ctx))
 	}
 	return s, nil
 }
@@ -103,7 +118,7 @@ func (m *Manager) reserve(id ID) (*slot, error) {
 	case m.closed:
 		return nil, ErrClosed
 	case m.slots[id] != nil:
-		return nil, fmt.Errorf("the id is taken: %w", ErrConflict)
+		return nil, fmt.Errorf("it is open in this process already: %w", ErrConflict)
 	}
 	p := &slot{gone: make(chan struct{})}
 	m.slots[id] = p
@@ -119,12 +134,9 @@ func (m *Manager) free(id ID, p *slot) {
 
 // open makes the store's entry and the runner, or leaves nothing behind.
 func (m *Manager) open(ctx context.Context, spec Spec, workspace string, p *slot) (*Session, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(m.ctx, func() { cancel(context.Cause(m.ctx)) })()
 	now := m.now()
 	lease, err := m.o.Store.Create(ctx, Meta{
-		ID: spec.ID, Cwd: spec.Cwd, Surface: spec.Surface, Rung: spec.Rung, CreatedAt: now, UpdatedAt: now,
+		ID: spec.ID, Cwd: spec.Cwd, Roots: spec.Roots, Surface: spec.Surface, Rung: spec.Rung, CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return nil, err

@@ -87,6 +87,7 @@ func (m *memory) Create(ctx context.Context, meta Meta) (Lease, error) {
 	if m.sessions[meta.ID] != nil {
 		return Lease{}, fmt.Errorf("create session %s: the id is taken: %w", meta.ID, ErrConflict)
 	}
+	meta.Roots = slices.Clone(meta.Roots)
 	m.sessions[meta.ID] = &memorySession{meta: meta, epoch: 1, held: true, keys: map[string]span{}}
 	return Lease{Session: meta.ID, Epoch: 1}, nil
 }
@@ -128,7 +129,7 @@ func (m *memory) Meta(ctx context.Context, id ID) (Meta, error) {
 	if s == nil {
 		return Meta{}, fmt.Errorf("session %s: %w", id, ErrNotFound)
 	}
-	return s.meta, nil
+	return copyMeta(s.meta), nil
 }
 
 func (m *memory) Update(ctx context.Context, l Lease, meta Meta) error {
@@ -174,7 +175,7 @@ func (m *memory) List(ctx context.Context, f Filter) ([]Meta, string, error) {
 	var all []Meta
 	for _, s := range m.sessions {
 		if (f.Cwd == "" || s.meta.Cwd == f.Cwd) && (from == nil || from.before(s.meta)) {
-			all = append(all, s.meta)
+			all = append(all, copyMeta(s.meta))
 		}
 	}
 	slices.SortFunc(all, newestFirst)
@@ -186,6 +187,11 @@ func (m *memory) List(ctx context.Context, f Filter) ([]Meta, string, error) {
 		return all, "", nil
 	}
 	return all[:limit], writeCursor(all[limit-1]), nil
+}
+
+func copyMeta(m Meta) Meta {
+	m.Roots = slices.Clone(m.Roots)
+	return m
 }
 
 func newestFirst(a, b Meta) int {

@@ -22,6 +22,7 @@ type result struct {
 // TurnEnded, whatever the runner does.
 func (s *Session) play(t *Turn, unhook func() bool) {
 	defer close(t.done)
+	defer s.tend()
 	defer unhook()
 	r := result{err: panicked("the runner", "it left its goroutine"), fault: true}
 	defer func() {
@@ -49,7 +50,7 @@ func (s *Session) run(t *Turn) (r result) {
 func (s *Session) finish(t *Turn, r result, cancelled bool) {
 	ctx := context.WithoutCancel(t.ctx)
 	end := s.endOf(t, r, cancelled)
-	if t.prompt.OnAsk != AskQueue || end.Reason == StopCancelled {
+	if !t.keeps() {
 		for _, id := range s.openAsksOf(t) {
 			t.note(s.unanswered(ctx, id, t.prompt.By))
 		}
@@ -57,7 +58,7 @@ func (s *Session) finish(t *Turn, r result, cancelled bool) {
 	}
 	err := s.write(ctx, true, func(context.Context) (string, []Event, error) {
 		end.Usage = s.state.usage
-		return t.id, []Event{end}, nil
+		return t.id, append(s.strays(t.id, t.keeps()), end), nil
 	})
 	if err == nil {
 		return
@@ -79,7 +80,7 @@ func (s *Session) openAsksOf(t *Turn) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ids := slices.Sorted(maps.Keys(s.state.asks))
-	return slices.DeleteFunc(ids, func(id string) bool { return s.state.asks[id] != t.id })
+	return slices.DeleteFunc(ids, func(id string) bool { return s.state.asks[id].turn != t.id })
 }
 
 // endOf turns what the runner returned into the turn's end. A failure of

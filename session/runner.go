@@ -18,6 +18,19 @@ type Runner interface {
 	Close(ctx context.Context) error
 }
 
+// Resumer is a Runner that can run calls whose turn has ended: their asks
+// were answered afterwards. Without it they end as cancelled.
+type Resumer interface {
+	// Resume runs the calls of approved asks, in order, outside any turn. Of
+	// each it reads the call from the log, checks that it is what was asked
+	// and that the gate of now has nothing against it, claims the ask,
+	// stores CallExecuting, runs it and stores CallEnded. It blocks and is
+	// never called during Run. On a cancelled ctx it returns soon; calls
+	// that it has not ended then are ended by the session, or are run when
+	// the session is opened again, see Turn.Kept.
+	Resume(ctx context.Context, t *Turn, approved []Settled) error
+}
+
 // NewRunner makes the runner of a session that was just created or opened.
 type NewRunner func(ctx context.Context, s Spec) (Runner, error)
 
@@ -48,6 +61,7 @@ const (
 	KindLimit    ErrorKind = "limit"    // steps, tokens or time
 	KindStore    ErrorKind = "store"    // the store refused a write
 	KindInternal ErrorKind = "internal" // a fault of ours
+	KindOwner    ErrorKind = "owner"    // the process that ran the turn is gone
 )
 
 func (e *TurnError) Error() string {

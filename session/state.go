@@ -8,19 +8,38 @@ import (
 )
 
 // state is what a session's log adds up to. It changes only by fold, so a
-// session that is read back from the store stands where it stood.
+// session that is read back from the store stands where it stood. Its size
+// follows what is open, not the length of the log.
 type state struct {
 	rung     approvals.Rung
 	title    string
 	grants   []approvals.Grant // of the session
 	refusals []approvals.Grant
-	asks     map[string]string // open asks: id to turn
-	turn     string            // the open turn, empty between turns
-	usage    Usage             // of the open or last turn
+	asks     map[string]openAsk  // open asks by id
+	calls    map[string]openCall // calls without an end by id
+	called   int                 // number of announced calls
+	turn     string              // the open turn, empty between turns
+	usage    Usage               // of the open or last turn
+	head     string              // of the chain of decisions
+}
+
+// openAsk is an ask that nobody has answered.
+type openAsk struct {
+	turn string // the turn that asked
+	req  approvals.Request
+}
+
+// openCall is a call that was announced and has no end.
+type openCall struct {
+	turn      string
+	number    int    // in the order of announcement
+	ask       string // id of its last ask
+	approved  bool   // that ask was approved
+	executing bool
 }
 
 func newState(rung approvals.Rung) state {
-	return state{rung: rung, asks: map[string]string{}}
+	return state{rung: rung, asks: map[string]openAsk{}, calls: map[string]openCall{}}
 }
 
 // fold adds one stored event to st. Slices are replaced, never changed in
@@ -40,16 +59,42 @@ func fold(st *state, ev Event) {
 		st.title = e.Title
 	case Step:
 		st.usage = st.usage.plus(e.Usage)
+	case CallAnnounced:
+		st.called++
+		st.calls[e.Call.ID] = openCall{turn: st.turn, number: st.called}
+	case Decided:
+		if e.Link != nil {
+			st.head = e.Link.Head
+		}
 	case Asked:
-		st.asks[e.Request.ID] = st.turn
+		st.asks[e.Request.ID] = openAsk{turn: st.turn, req: e.Request}
+		st.change(e.Request.CallID, func(c *openCall) { c.ask, c.approved = e.Request.ID, false })
 	case Answered:
 		delete(st.asks, e.AskID)
+		st.change(e.CallID, func(c *openCall) {
+			c.approved = c.ask == e.AskID && e.Decision.Action == approvals.Approve
+		})
+		if e.Link != nil {
+			st.head = e.Link.Head
+		}
+	case CallExecuting:
+		st.change(e.CallID, func(c *openCall) { c.executing = true })
+	case CallEnded:
+		delete(st.calls, e.CallID)
 	case Granted:
 		if e.Refusal {
 			st.refusals = remember(st.refusals, e.Grant)
 		} else {
 			st.grants = remember(st.grants, e.Grant)
 		}
+	}
+}
+
+// change changes a call, if it has no end yet.
+func (st *state) change(id string, f func(*openCall)) {
+	if c, ok := st.calls[id]; ok {
+		f(&c)
+		st.calls[id] = c
 	}
 }
 

@@ -32,8 +32,8 @@ func TestFold(t *testing.T) {
 		{Step{Usage: Usage{Input: 1, Output: 2}}, func(s *state) { s.usage = Usage{Input: 1, Output: 2} }},
 		{Step{Usage: Usage{Input: 4, Cached: 8, Reasoning: 16}}, func(s *state) { s.usage = Usage{Input: 5, Output: 2, Cached: 8, Reasoning: 16} }},
 		{TitleChanged{Title: "x"}, func(s *state) { s.title = "x" }},
-		{Asked{Request: approvals.Request{ID: "a"}}, func(s *state) { s.asks["a"] = "t1" }},
-		{Asked{Request: approvals.Request{ID: "b"}}, func(s *state) { s.asks["b"] = "t1" }},
+		{Asked{Request: approvals.Request{ID: "a"}}, func(s *state) { s.asks["a"] = openAsk{turn: "t1", req: approvals.Request{ID: "a"}} }},
+		{Asked{Request: approvals.Request{ID: "b"}}, func(s *state) { s.asks["b"] = openAsk{turn: "t1", req: approvals.Request{ID: "b"}} }},
 		{Answered{AskID: "a"}, func(s *state) { delete(s.asks, "a") }},
 		{Granted{Grant: bornAt("manual", approvals.Manual)}, func(s *state) { s.grants = grants("manual") }},
 		{Granted{Grant: bornAt("auto", approvals.Auto)}, func(s *state) { s.grants = grants("manual", "auto") }},
@@ -50,7 +50,7 @@ func TestFold(t *testing.T) {
 	for _, step := range steps {
 		fold(&got, step.ev)
 		step.want(&want)
-		if d := cmp.Diff(want, got, cmp.AllowUnexported(state{}), cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(state{}, openAsk{}, openCall{}), cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("after %T (-want +got):\n%s", step.ev, d)
 		}
 	}

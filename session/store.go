@@ -20,7 +20,8 @@ var (
 // Meta is what the index knows of a session.
 type Meta struct {
 	ID        ID             `json:"id"`
-	Cwd       string         `json:"cwd"` // as given to create
+	Cwd       string         `json:"cwd"`             // as given to create
+	Roots     []string       `json:"roots,omitempty"` // further workspace roots, as given to create
 	Title     string         `json:"title,omitempty"`
 	Surface   string         `json:"surface"` // acp, agui, run, demo, exec
 	Rung      approvals.Rung `json:"rung"`

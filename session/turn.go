@@ -14,7 +14,7 @@ import (
 // are safe for concurrent use.
 type Turn struct {
 	s      *Session
-	id     string
+	id     string // empty outside turns, see Resumer
 	prompt Prompt
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -22,7 +22,7 @@ type Turn struct {
 	failed error         // first failure of the store; guarded by s.mu
 }
 
-// ID returns the turn's id.
+// ID returns the turn's id; empty when calls run outside turns.
 func (t *Turn) ID() string { return t.id }
 
 // Session returns what the session was made from, with the rung of now.
@@ -61,7 +61,7 @@ func (t *Turn) store(ctx context.Context, sync bool, evs []Event) error {
 // write appends to the log as part of this turn.
 func (t *Turn) write(ctx context.Context, sync bool, build func(context.Context) ([]Event, error)) error {
 	err := t.s.write(ctx, sync, func(ctx context.Context) (string, []Event, error) {
-		if t.s.openTurn() != t.id {
+		if t.s.current() != t || t.s.openTurn() != t.id {
 			return "", nil, fmt.Errorf("turn %s has ended: %w", t.id, ErrClosed)
 		}
 		evs, err := build(ctx)

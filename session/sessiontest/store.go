@@ -56,7 +56,7 @@ func base() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.U
 func newID() session.ID { return session.ID(uuid.Must(uuid.NewV7()).String()) }
 
 func meta(id session.ID) session.Meta {
-	return session.Meta{ID: id, Cwd: "/work", Title: "title", Surface: "test", Rung: approvals.Write, CreatedAt: base(), UpdatedAt: base()}
+	return session.Meta{ID: id, Cwd: "/work", Roots: []string{"/work", "/more"}, Title: "title", Surface: "test", Rung: approvals.Write, CreatedAt: base(), UpdatedAt: base()}
 }
 
 // create adds a session and returns its lease.

@@ -308,10 +308,11 @@ func Events() []session.Event {
 	call := approvals.Call{ID: "c1", Tool: "run_shell_command", Server: "s", Name: "n", Arguments: []byte(`{"command":"a && b <c>"}`)}
 	usage := session.Usage{Input: 1, Output: 2, Cached: 3, Reasoning: 4}
 	rule := approvals.RuleMatch{List: "deny", Entry: entry, Source: "f:1", Rate: true}
+	link := &session.Link{V: 1, Prev: "abc", Head: "def", Key: []byte{1}, Salts: map[string][]byte{"tool": {2}}, Digests: map[string][]byte{"rung": {3}}}
 	rating := approvals.Rating{Outcome: approvals.Destructive, Reason: "r", Failure: "f", Detail: "d", Suggest: "s", Model: "m"}
 	return []session.Event{
-		session.TurnStarted{ID: "t1", Prompt: []session.Block{{Type: "resource_link", Text: "x", URI: "file:///x", Name: "n", MimeType: "text/plain"}}, By: "test"},
-		session.TurnEnded{ID: "t1", Reason: session.StopFailed, Error: "e", ErrorKind: "model", Usage: usage},
+		session.TurnStarted{ID: "t1", Prompt: []session.Block{{Type: "resource_link", Text: "x", URI: "file:///x", Name: "n", MimeType: "text/plain"}}, By: "test", Continues: true},
+		session.TurnEnded{ID: "t1", Reason: session.StopFailed, Error: "e", ErrorKind: "model", Usage: usage, Head: "abc"},
 		session.RungChanged{From: approvals.Write, To: approvals.Auto, By: "test"},
 		session.TitleChanged{Title: "title"},
 		session.Text{Message: "m", Text: strings.Repeat("text ", 1000), Partial: true},
@@ -319,7 +320,7 @@ func Events() []session.Event {
 		session.Step{Number: 4, Message: []byte(`{"role":"assistant","content":"<&>"}`), Usage: usage},
 		session.CallAnnounced{Call: call, Title: "title", Kind: session.KindExecute, Locations: []session.Location{{Path: "/f", Line: 3}}},
 		session.Decided{
-			ID: "d1", CallID: "c1", Tool: "t", Subject: subject, Rung: approvals.Assisted, AskID: "a1", Answer: &answer, Decision: &decision, Duration: time.Second,
+			ID: "d1", CallID: "c1", Tool: "t", Subject: subject, Rung: approvals.Assisted, AskID: "a1", Answer: &answer, Decision: &decision, Duration: time.Second, Link: link,
 			Verdict: approvals.Verdict{
 				Action: approvals.Reject, Stage: approvals.StageDenyList, Scope: approvals.ScopeWorkspace, Message: "m", Rule: &rule, Rating: &rating,
 				Stages: []approvals.StageResult{{Stage: approvals.StageDenyList, Result: "reject", Detail: "d"}}, Preflights: []string{"open-world"},
@@ -327,7 +328,7 @@ func Events() []session.Event {
 			},
 		},
 		session.Asked{Request: fullAsk("a1", "s1")},
-		session.Answered{AskID: "a1", CallID: "c1", Answer: answer, Decision: decision},
+		session.Answered{AskID: "a1", CallID: "c1", Answer: answer, Decision: decision, Link: link},
 		session.Granted{Grant: g, Refusal: true},
 		session.CallExecuting{CallID: "c1", Digest: digest},
 		session.CallEnded{CallID: "c1", State: session.CallFailed, Result: "r", Display: "d", Diffs: []session.Diff{{Path: "/f", Old: &old, New: "new"}}, ExitCode: &exit, Duration: time.Minute},
