@@ -14,8 +14,9 @@
 //     an attack among them stops them all.
 //   - A model answer that was cut off starts no call.
 //   - Every announced call gets a terminal record, also when the turn is
-//     cancelled or fails; only calls whose ask was queued stay open.
-//   - No goroutine outlives Run.
+//     cancelled or fails; only calls whose ask outlives the turn stay open,
+//     and Resume runs them once it is answered.
+//   - No goroutine outlives Run or Resume.
 //
 // Not guaranteed: that a tool which ignores its signals ends at once; the
 // shell engine kills its process group after a grace time. docs/turns.md

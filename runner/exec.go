@@ -24,6 +24,7 @@ type ExecOptions struct {
 	Env     []string           // filtered already
 	Timeout time.Duration      // 0 is the engine's default
 	Output  io.Writer          // gets what the command prints, as it prints; not called concurrently
+	Notes   io.Writer          // gets what is said about the command, such as a refusal; nil is Output
 	Tracer  trace.Tracer       // nil records nothing
 }
 
@@ -37,6 +38,9 @@ const execOutput = 256 << 20
 func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 	if o.Tracer == nil {
 		o.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+	if o.Notes == nil {
+		o.Notes = o.Output
 	}
 	req, err := toolbox.ShellRequest(o.Reading, o.Posture)
 	if err != nil {
@@ -66,11 +70,11 @@ func Exec(ctx context.Context, o ExecOptions) (exit int, err error) {
 	case res.Cancelled:
 		return res.ExitCode, context.Cause(ctx)
 	case res.Refused:
-		fmt.Fprintln(o.Output, res.Refusal)
+		fmt.Fprintln(o.Notes, res.Refusal)
 	case res.TotalBytes > execOutput:
-		fmt.Fprintf(o.Output, "the output was cut after %d bytes\n", execOutput)
+		fmt.Fprintf(o.Notes, "the output was cut after %d bytes\n", execOutput)
 	case res.TimedOut:
-		fmt.Fprintf(o.Output, "stopped after %s: the time limit was reached\n", res.Duration.Round(time.Second))
+		fmt.Fprintf(o.Notes, "stopped after %s: the time limit was reached\n", res.Duration.Round(time.Second))
 	}
 	return res.ExitCode, nil
 }

@@ -69,6 +69,22 @@ func (g *Gate) open(ctx context.Context, r *approvals.Reading, p approvals.Postu
 			d.verdict = undecided(d.verdict)
 		}
 	}
+	d.report(r, p, evaluated, rated)
+	return d
+}
+
+// again judges a call with the rating that it had before, if any.
+func (g *Gate) again(ctx context.Context, r *approvals.Reading, p approvals.Posture, rating *approvals.Rating) *decision {
+	d := &decision{gate: g, started: time.Now()}
+	d.ctx, d.span = g.tracer.Start(ctx, "execute_authorization")
+	d.verdict = approvals.Evaluate(r, p, rating)
+	evaluated := time.Now()
+	d.report(r, p, evaluated, evaluated)
+	return d
+}
+
+// report records the stages that ran.
+func (d *decision) report(r *approvals.Reading, p approvals.Posture, evaluated, rated time.Time) {
 	d.took = time.Since(d.started)
 	d.describe(r, p)
 	for _, s := range d.verdict.Stages {
@@ -78,7 +94,6 @@ func (g *Gate) open(ctx context.Context, r *approvals.Reading, p approvals.Postu
 		}
 		d.stage(s, from, to)
 	}
-	return d
 }
 
 // rate makes the one rating call. Without a rater there is no verdict,

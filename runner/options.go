@@ -50,8 +50,8 @@ const (
 	defaultWallTime = 2 * time.Hour
 )
 
-// Runner plays the turns of one session. It implements [session.Runner];
-// Run must not be called twice at a time.
+// Runner plays the turns of one session. It implements [session.Runner] and
+// [session.Resumer]; of Run and Resume one call is made at a time.
 type Runner struct {
 	o      Options
 	gate   *Gate

@@ -40,7 +40,7 @@ type step struct {
 // its end. An empty reason means that the model goes on.
 func (s *step) play(ctx context.Context) (stop session.StopReason, err error) {
 	s.rest = msgEnded
-	defer func() { err = errors.Join(err, s.closeOpen(ctx, stop)) }()
+	defer func() { err = errors.Join(err, s.closeOpen(ctx)) }()
 	if err := s.judge(ctx); err != nil {
 		return "", err
 	}
@@ -154,7 +154,7 @@ func (s *step) ask(ctx context.Context, calls []*call) error {
 		case settled[i].Decision.Action != approvals.Approve:
 			events = append(events, c.end(toolbox.Outcome{State: session.CallRefused, Result: cmp.Or(settled[i].Decision.Message, msgRefused)}))
 		case settled[i].Answer.Arguments != nil:
-			events = append(events, c.end(toolbox.Outcome{State: session.CallRefused, Result: "The call did not run: its arguments were edited, which is not supported here. Call it again."}))
+			events = append(events, c.end(toolbox.Outcome{State: session.CallRefused, Result: msgEdited}))
 		default:
 			c.approved = true
 		}
@@ -218,10 +218,9 @@ func (s *step) runInOrder(ctx context.Context, calls []*call) {
 }
 
 // closeOpen gives every call that has none its end, and records decisions
-// that were made but not yet recorded. Queued asks stay open: their calls
-// run when the session is resumed.
-func (s *step) closeOpen(ctx context.Context, stop session.StopReason) error {
-	queued := stop == session.StopAsked && s.t.Prompt().OnAsk == session.AskQueue
+// that were made but not yet recorded. Calls whose ask outlives the turn
+// stay open: they run when it is answered.
+func (s *step) closeOpen(ctx context.Context) error {
 	var events []session.Event
 	for _, c := range s.calls {
 		if c.decision != nil && !c.recorded {
@@ -230,13 +229,14 @@ func (s *step) closeOpen(ctx context.Context, stop session.StopReason) error {
 		if c.decision != nil {
 			c.decision.close()
 		}
-		if !c.ended && !queued {
-			state := session.CallCancelled
-			if c.executing {
-				state = session.CallUnknown
-			}
-			events = append(events, c.end(toolbox.Outcome{State: state, Result: s.rest}))
+		if c.ended || !c.executing && s.t.Kept(c.call.ID) {
+			continue
 		}
+		state := session.CallCancelled
+		if c.executing {
+			state = session.CallUnknown
+		}
+		events = append(events, c.end(toolbox.Outcome{State: state, Result: s.rest}))
 	}
 	return s.keep(ctx, events...)
 }

@@ -317,3 +317,38 @@ func TestAnswerRefusesStrangers(t *testing.T) {
 		t.Errorf("an answer that was not offered: %+v, %v", stored, err)
 	}
 }
+
+func TestCancelSettlesQueuedAsks(t *testing.T) {
+	st := session.NewMemory()
+	m := sessiontest.ManagerWith(t, session.Options{Store: st, NewRunner: sessiontest.NewRunner(sessiontest.Script{
+		func(ctx context.Context, turn *session.Turn) (session.StopReason, error) {
+			_, err := turn.Ask(ctx, []approvals.Request{request("1")})
+			if !errors.Is(err, session.ErrPersonNeeded) {
+				return "", err
+			}
+			return "", nil
+		},
+		sessiontest.Block(),
+	})})
+	s, err := m.Create(t.Context(), session.Spec{Cwd: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := s.Subscribe(0)
+	defer sub.Close()
+	id, err := s.Start(t.Context(), prompt(session.AskQueue))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := sub.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Cancel(errors.New("enough"))
+	recs := sessiontest.ReadTurn(t.Context(), t, sub, id)
+	open, err := st.OpenAsks(t.Context(), "")
+	if err != nil || len(open) != 0 || len(only[session.Answered](recs)) != 1 || endOf(t, recs).Reason != session.StopCancelled {
+		t.Errorf("%d asks are open, %v, after %+v", len(open), err, recs)
+	}
+}

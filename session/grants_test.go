@@ -217,3 +217,23 @@ func TestWorkspaceGrantsAreReadEachTime(t *testing.T) {
 		t.Errorf("the turn ended with %+v", end)
 	}
 }
+
+// TestAnswerFromElsewhereBehindAStricterRung has another process settle an
+// ask with the rung of before.
+func TestAnswerFromElsewhereBehindAStricterRung(t *testing.T) {
+	for born, want := range map[approvals.Rung]int{approvals.Manual: 1, approvals.Write: 1, approvals.Auto: 0, approvals.Bypass: 0} {
+		a := newAsker(t, offering("1"))
+		id := startAsking(t, a.s)
+		g := approvals.Grant{ID: "g", Entry: offering("1").AllowSession.Entry, Scope: approvals.ScopeSession, Rung: born}
+		d := approvals.Decision{Action: approvals.Approve, Scope: approvals.ScopeSession, Grant: &g}
+		if _, err := a.st.AnswerAsk(t.Context(), id, approvals.Answer{Choice: approvals.AllowSession}, d); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.s.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(only[session.Granted](wholeLog(t, a.st, a.s.ID()))); n != want || a.err != nil {
+			t.Errorf("born at %v, in a session at write: %d grants, want %d; %v", born, n, want, a.err)
+		}
+	}
+}

@@ -51,9 +51,8 @@ func fold(st *state, ev Event) {
 	case TurnEnded:
 		st.turn = ""
 	case RungChanged:
-		if looser(e.From, e.To) {
-			st.grants = slices.DeleteFunc(slices.Clone(st.grants), func(g approvals.Grant) bool { return looser(g.Rung, e.To) })
-		}
+		// On the way to a looser rung there is none of these.
+		st.grants = slices.DeleteFunc(slices.Clone(st.grants), func(g approvals.Grant) bool { return looser(g.Rung, e.To) })
 		st.rung = e.To
 	case TitleChanged:
 		st.title = e.Title

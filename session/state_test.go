@@ -76,3 +76,22 @@ func TestInForce(t *testing.T) {
 		t.Errorf("in force: %+v", got)
 	}
 }
+
+// TestTornStreamsAreForgotten keeps what a subscriber that never reads
+// costs bounded, whatever number of turns goes by.
+func TestTornStreamsAreForgotten(t *testing.T) {
+	h := newHub()
+	s := h.subscribe(0, nil)
+	for range 3 {
+		for i := range maxLiveEvents + 10 {
+			h.show(Record{Event: TextDelta{Message: time.Duration(i).String()}}, false)
+		}
+		if len(s.torn) < 10 || len(s.live) != maxLiveEvents {
+			t.Fatalf("%d torn streams, %d live events", len(s.torn), len(s.live))
+		}
+		h.publish([]Record{{Event: TurnEnded{}}})
+		if len(s.torn) != 0 || len(h.began) != 0 {
+			t.Fatalf("after the turn %d streams are torn and %d have begun", len(s.torn), len(h.began))
+		}
+	}
+}

@@ -184,8 +184,8 @@ func TestTurnSeesAndAppends(t *testing.T) {
 			t.Errorf("append under a cancelled context: %v", err)
 		}
 		tn.Show(session.Text{Text: "not live"})
-		if n := len(tn.Records()); n != 4 && n != 9 {
-			t.Errorf("the turn sees %d records, want 4, or 9 in the second turn", n)
+		if n := len(tn.Records()); n != 4 && n != 10 {
+			t.Errorf("the turn sees %d records, want 4, or 10 in the second turn", n)
 		}
 		if tn.Records()[0].Event.(session.TurnStarted).By != tn.Prompt().By || tn.Session().Rung != tn.Rung() {
 			t.Errorf("the turn sees %+v and %+v", tn.Prompt(), tn.Session())
@@ -207,15 +207,23 @@ func TestTurnSeesAndAppends(t *testing.T) {
 	if err := turn.Append(t.Context(), session.Text{Text: "late"}); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("append after the turn: %v", err)
 	}
+	sub := s.Subscribe(session.Seq(len(recs)))
 	turn.Show(session.TextDelta{Text: "late"})
+	if err := s.SetRung(t.Context(), approvals.Write, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := sub.Next(t.Context()); err != nil || r.Seq != 6 {
+		t.Errorf("after the turn it showed %+v, %v", r, err)
+	}
+	sub.Close()
 	if _, err := turn.Ask(t.Context(), []approvals.Request{request("late")}); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("ask after the turn: %v", err)
 	}
 	if err := turn.Claim(t.Context(), "x", "d"); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("claim after the turn: %v", err)
 	}
-	if n := len(play(t, s, prompt(session.AskWait))); n != 10 {
-		t.Errorf("two turns left %d records, want 10", n)
+	if n := len(play(t, s, prompt(session.AskWait))); n != 11 {
+		t.Errorf("two turns and a rung left %d records, want 11", n)
 	}
 }
 

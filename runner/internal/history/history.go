@@ -22,6 +22,7 @@ const (
 	neverRan   = "The call did not run: the turn ended first."
 	unknown    = "The outcome of this call is unknown: the server stopped while it ran. It is not repeated. Look at the state of things before you go on."
 	noAnswer   = "(The turn ended before an answer.)"
+	goOn       = "(Go on.)"
 	stopMarker = "\n(The answer was broken off here.)"
 )
 
@@ -70,6 +71,10 @@ func (b *Builder) add(ev session.Event) error {
 	switch e := ev.(type) {
 	case session.TurnStarted:
 		b.endTurn()
+		if e.Continues {
+			b.goOn()
+			return nil
+		}
 		for _, m := range b.msgs[b.thinking:] {
 			m.ReasoningContent = ""
 		}
@@ -90,6 +95,15 @@ func (b *Builder) add(ev session.Event) error {
 		b.result(e.CallID, e.Result)
 	}
 	return nil
+}
+
+// goOn continues where the model stopped: behind the results of its calls,
+// whose reasoning stays. Behind an answer it gets something to answer.
+func (b *Builder) goOn() {
+	if n := len(b.msgs); n == 0 || b.msgs[n-1].Role != schema.Tool {
+		b.msgs = append(b.msgs, schema.UserMessage(goOn))
+		b.open = true
+	}
 }
 
 func (b *Builder) step(e session.Step) error {

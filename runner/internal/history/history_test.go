@@ -85,6 +85,15 @@ func TestHistory(t *testing.T) {
 			"a broken answer that was repeated", log(started("1"), session.Text{Text: "hal", Partial: true}, session.Text{Text: "hallo"}, answer("hallo", ""), ended),
 			"user(1); assistant(hallo)",
 		},
+		{
+			"a turn that continues behind results", log(started("1"), answer("", "why", "a"), ended, session.CallEnded{CallID: "a", Result: "ran"}, session.TurnStarted{Continues: true}),
+			"user(1); assistant()[why] a; tool(ran) for a",
+		},
+		{
+			"a turn that continues behind an answer", log(started("1"), answer("x", ""), ended, session.TurnStarted{Continues: true}, answer("y", ""), ended),
+			"user(1); assistant(x); user(" + goOn + "); assistant(y)",
+		},
+		{"a turn that continues behind nothing", log(session.TurnStarted{Continues: true}, ended), "user(" + goOn + "); assistant(" + noAnswer + ")"},
 		{"an empty answer", log(started("1"), answer("", ""), ended, started("2")), "user(1); assistant(" + noAnswer + "); user(2)"},
 		{"a link", log(session.TurnStarted{Prompt: []session.Block{{Type: "text", Text: "see"}, {Type: "resource_link", URI: "file:///a", Name: "a"}}}), "user(see\n[a](file:///a))"},
 	}
@@ -115,7 +124,9 @@ func TestEveryCallHasOneResult(t *testing.T) {
 		var events []session.Event
 		ids := []string{}
 		for range rapid.IntRange(0, 30).Draw(t, "events") {
-			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			switch rapid.IntRange(0, 6).Draw(t, "kind") {
+			case 6:
+				events = append(events, session.TurnStarted{Continues: true})
 			case 0:
 				events = append(events, started("p"))
 			case 1:
