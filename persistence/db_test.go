@@ -34,6 +34,10 @@ func openTest(t testing.TB, o Options) *DB {
 	return d
 }
 
+func textBatch(l session.Lease, expect session.Seq, text string) session.Batch {
+	return session.Batch{Lease: l, Expect: expect, At: at, Events: []session.Event{session.Text{Text: text}}}
+}
+
 func TestContract(t *testing.T) {
 	sessiontest.RunStore(t, func(t *testing.T) session.Store {
 		d, err := Open(t.Context(), Options{Dir: t.TempDir()})

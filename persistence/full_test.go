@@ -55,10 +55,6 @@ func fill(t *testing.T, disk string) (free func()) {
 	}
 }
 
-func textBatch(l session.Lease, expect session.Seq, text string) session.Batch {
-	return session.Batch{Lease: l, Expect: expect, At: at, Events: []session.Event{session.Text{Text: text}}}
-}
-
 func TestFullDisk(t *testing.T) {
 	ctx, disk := context.Background(), smallDisk(t, "96m")
 	o := Options{Dir: filepath.Join(disk, "store")}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestOlderStoreIsBroughtUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := d.Meta(ctx, "s")
-		if err != nil || got != m {
+		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Fatalf("round %d: meta %+v, %v", round, got, err)
 		}
 		page, _, err := d.List(ctx, session.Filter{})
