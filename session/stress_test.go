@@ -83,7 +83,7 @@ func choices() []approvals.Choice {
 // TestStress runs many sessions at once, each with several people who
 // answer, cancel, move the rung and close at random.
 func TestStress(t *testing.T) {
-	sessions, turns := 50, 8
+	sessions, turns := 50, 5
 	if testing.Short() {
 		sessions, turns = 10, 3
 	}
