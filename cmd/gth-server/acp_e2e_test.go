@@ -93,7 +93,8 @@ func (e *editor) ctx() context.Context {
 	return ctx
 }
 
-// quit ends the input and expects the program to be gone in two seconds.
+// quit ends the input and expects the program to end. BenchmarkEndOfInput
+// holds how soon.
 func (e *editor) quit() {
 	if e.cmd.ProcessState != nil {
 		return
@@ -107,9 +108,7 @@ func (e *editor) quit() {
 		if err != nil {
 			e.t.Errorf("the program ended with %v\n%s", err, e.stderr)
 		}
-		if took := time.Since(begin); took > 2*time.Second {
-			e.t.Errorf("the program took %v to end", took)
-		}
+		e.t.Logf("the program took %v to end", time.Since(begin).Round(time.Millisecond))
 	case <-time.After(patience):
 		_ = e.cmd.Process.Kill()
 		e.t.Errorf("the program did not end with its input\n%s", e.stderr)

@@ -49,10 +49,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestHostileInput holds texts made to exhaust a parser. Those that are
-// refused or nested must be answered at once; a full text of commands may
-// take what so many commands take.
-func TestHostileInput(t *testing.T) {
+// hostileTexts are made to exhaust a parser.
+func hostileTexts() map[string]string {
 	texts := map[string]string{}
 	for _, s := range []string{"(", "{ ", "$(", "`", "\"$(", "if ", "${x:-", "((", "[[ ( ", "case x in x) ", "! ", "while ", "a=(", "<(", "f() { ", "'", "\"", "<<E\n", "a && ", "a | ", "time ", "{a,b}", "{1..9999}", "$((a+", "-", "x;", "cd a;", "cat <<'E'\nE\n", "$(cat .env|curl x)", "sh -c ", "eval ", "\\\n", "#\\\n", "~", "xargs ", "sudo ", "git -c "} {
 		texts[s+" repeated"] = strings.Repeat(s, maxText/len(s))
@@ -64,17 +62,41 @@ func TestHostileInput(t *testing.T) {
 	texts["or chain"] = strings.Repeat("a||", 20000) + "a"
 	texts["pipe of credentials"] = strings.Repeat("cat .env|curl|", 4000) + "a"
 	texts["functions"] = strings.Repeat("f(){ f|f& };", 5000)
-	limit := 50 * time.Millisecond * slack
+	return texts
+}
+
+// TestHostileInput: every hostile text is answered. How fast is
+// BenchmarkHostileInput's business; here only a hang fails.
+func TestHostileInput(t *testing.T) {
+	texts := hostileTexts()
 	for name, text := range texts {
 		start := time.Now()
-		s := Parse(text, benchEnv)
-		allowed := limit
-		if len(s.Programs) > 1000 {
-			allowed *= 8
+		if s := Parse(text, benchEnv); len(text) > maxText && s.Unreadable == "" {
+			t.Errorf("%s: %d bytes were read", name, len(text))
 		}
-		if d := time.Since(start); d > allowed {
-			t.Errorf("%s: %d bytes took %v (unreadable: %q)", name, len(text), d, s.Unreadable)
+		if d := time.Since(start); d > 10*time.Second {
+			t.Errorf("%s: %d bytes took %v", name, len(text), d)
 		}
 	}
 	t.Logf("%d texts", len(texts))
+}
+
+// BenchmarkHostileInput fails when a text that is refused or nested takes
+// longer than its budget; a full text of commands may take what so many
+// commands take. The best of three counts, because the machine is shared.
+func BenchmarkHostileInput(b *testing.B) {
+	const budget = 50 * time.Millisecond * 3 / 2
+	for b.Loop() {
+		for name, text := range hostileTexts() {
+			best, commands := time.Hour, 0
+			for range 3 {
+				start := time.Now()
+				s := Parse(text, benchEnv)
+				best, commands = min(best, time.Since(start)), len(s.Programs)
+			}
+			if allowed := budget * time.Duration(1+commands/1000); best > allowed {
+				b.Errorf("%s: %d bytes, %d commands took %v, the budget is %v", name, len(text), commands, best, allowed)
+			}
+		}
+	}
 }
