@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/gth-server/gth-server/acp"
 )
@@ -45,9 +44,9 @@ func (c *acpCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 // os.Stdout at standard error, so that nothing in the process that prints
 // can break the stream.
 func claimStdout(std stdio) (io.Writer, func(), error) {
-	f, ok := std.out.(*os.File)
+	out, ok := std.out.(output)
 	if !ok {
 		return std.out, func() {}, nil
 	}
-	return dupStdout(f)
+	return dupStdout(out.file)
 }

@@ -35,6 +35,7 @@ type app struct {
 	store   session.Store
 	spill   string
 	closers []closer
+	closing func(time.Duration) (context.Context, context.CancelFunc)
 	grace   time.Duration // for all closers together
 	started model.ToolCallingChatModel
 }
@@ -67,7 +68,7 @@ func newApp(ctx context.Context, std stdio, g *Globals, m modelFlags, surface, c
 
 func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Effective, error) {
 	cfg, err := config.Load(config.Overrides{
-		File: g.Config, Model: m.Model, BaseURL: m.BaseURL, Rung: m.Rung, DataDir: g.DataDir,
+		File: string(g.Config), Model: string(m.Model), BaseURL: string(m.BaseURL), Rung: string(m.Rung), DataDir: string(g.DataDir),
 	}, std.env, surface)
 	if err != nil {
 		return nil, usage(err)
@@ -76,7 +77,7 @@ func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Ef
 }
 
 func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective, cwd string) (_ *app, err error) {
-	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log), grace: shutdownGrace}
+	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log), closing: std.closing, grace: shutdownGrace}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -105,7 +106,7 @@ func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective,
 	a.store = session.NewMemory()
 	a.later("store", func(context.Context) error { return a.store.Close() })
 	if a.spill, err = os.MkdirTemp("", "gth-server-spill-"); err != nil {
-		return nil, fmt.Errorf("spill directory: %w", err)
+		return nil, usage(fmt.Errorf("directory for long output: %w: set TMPDIR to a directory that can be written", err))
 	}
 	a.later("spill files", func(context.Context) error { return os.RemoveAll(a.spill) })
 	a.manager = session.NewManager(ctx, session.Options{Store: a.store, NewRunner: a.newRunner, Logger: a.log})
@@ -140,10 +141,9 @@ func (a *app) later(name string, f func(context.Context) error) {
 	a.closers = append(a.closers, closer{name, f})
 }
 
-// close releases everything in reverse order under a deadline of its own,
-// because the command's context may be over already.
+// close releases everything in reverse order, under a deadline of its own.
 func (a *app) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
+	ctx, cancel := a.closing(a.grace)
 	defer cancel()
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		c := a.closers[i]

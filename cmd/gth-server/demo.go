@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,13 +22,16 @@ import (
 var demoFiles embed.FS
 
 type demoCmd struct {
-	Rung string `help:"Rung of the session instead of the demo's own." placeholder:"RUNG" short:"r"`
-	JSON bool   `help:"Print every record as a JSON line instead."`
-	Keep bool   `help:"Keep the temporary workspace and say where it is."`
+	Rung given `help:"Rung of the session instead of the demo's own: manual, write, assisted, auto or bypass." placeholder:"RUNG" short:"r"`
+	JSON bool  `help:"Print every record as a JSON line instead."`
+	Keep bool  `help:"Keep the temporary workspace and say where it is."`
 }
 
 // Run plays the demo.
 func (c *demoCmd) Run(ctx context.Context, std stdio, g *Globals) error {
+	if _, err := exec.LookPath("bash"); err != nil {
+		return usage(fmt.Errorf("demo: %w: it needs bash 4.4 or later", err))
+	}
 	stage, err := newDemoStage()
 	if err != nil {
 		return fmt.Errorf("demo: cannot set up its workspace: %w", err)
@@ -38,8 +42,8 @@ func (c *demoCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		defer os.RemoveAll(stage.dir)
 	}
 	global := *g
-	global.Config, global.DataDir = stage.config, filepath.Join(stage.dir, "data")
-	flags := modelFlags{Model: "scripted:" + stage.script, Rung: c.Rung}
+	global.Config, global.DataDir = given(stage.config), given(filepath.Join(stage.dir, "data"))
+	flags := modelFlags{Model: given("scripted:" + stage.script), Rung: c.Rung}
 	// The demo is the same for everybody: settings of the environment stay out.
 	inner := std
 	inner.env = func(name string) string {
@@ -54,6 +58,8 @@ func (c *demoCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		return err
 	}
 	defer app.close()
+	out, ctx := newSink(ctx, std.out)
+	std.out = out
 	paint := terminal.Painter{On: colour(std, std.outTTY)}
 	ask := &demoAnswers{ctx: ctx, out: std.out, paint: paint}
 	if std.inTTY && std.outTTY {
@@ -72,13 +78,16 @@ func (c *demoCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		watch:   watch,
 		attach:  func(s *session.Session) { ask.session = s },
 	})
+	if failed := out.failure(); failed != nil {
+		return failed
+	}
 	if err != nil {
 		return err
 	}
 	if !c.JSON {
 		c.outro(std, stage, sum)
 	}
-	if code := sum.exitCode(false); code != exitDone {
+	if code := sum.exitCode(false, nil); code != exitDone {
 		return &exitError{code: code, err: errors.New(orElse(sum.Error, "demo ended early: "+string(sum.Reason)))}
 	}
 	return nil

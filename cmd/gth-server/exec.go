@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"time"
 
 	"github.com/gth-server/gth-server/approvals"
@@ -13,23 +14,23 @@ import (
 )
 
 type execCmd struct {
-	Rung    string   `help:"Rung to decide at." placeholder:"RUNG" short:"r"`
-	Cwd     string   `help:"Run in DIR." placeholder:"DIR" default:"."`
+	Rung    given    `help:"Rung to decide at: manual, write, assisted, auto or bypass." placeholder:"RUNG" short:"r"`
+	Cwd     given    `help:"Run in DIR." placeholder:"DIR" default:"."`
 	Yes     bool     `short:"y" help:"Answer questions with yes, once; never for a call that was rated catastrophic or an attack."`
 	Command []string `arg:"" passthrough:"" help:"The command, after --: one word is shell text, several are the words of a command."`
 }
 
 // Run decides about one command as a session would, and runs it.
 func (c *execCmd) Run(ctx context.Context, std stdio, g *Globals) (err error) {
-	words := dropSeparator(c.Command)
-	if len(words) == 0 {
-		return usage(errors.New("exec needs a command: gth-server exec -- 'COMMAND' or gth-server exec -- PROGRAM WORD…"))
+	text, err := commandText("exec", c.Command)
+	if err != nil {
+		return err
 	}
 	cfg, err := loadConfig(std, g, modelFlags{Rung: c.Rung}, "run")
 	if err != nil {
 		return err
 	}
-	cwd, err := workdir(c.Cwd)
+	cwd, err := workdir(string(c.Cwd))
 	if err != nil {
 		return err
 	}
@@ -37,32 +38,43 @@ func (c *execCmd) Run(ctx context.Context, std stdio, g *Globals) (err error) {
 	if err != nil {
 		return usage(err)
 	}
-	tel, err := telemetry.Setup(ctx, telemetry.Config{Version: version, Getenv: std.env})
+	log := logger(std.err, g.Log)
+	tel, err := telemetry.Setup(ctx, telemetry.Config{Version: version, Getenv: std.env, OnError: func(err error) {
+		log.Warn("telemetry export failed", "err", err)
+	}})
 	if err != nil {
 		return usage(err)
 	}
 	defer func() {
-		down, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+		down, cancel := std.closing(shutdownGrace)
 		defer cancel()
 		_ = tel.Shutdown(down) // the command's own exit code matters more
 	}()
 	posture := approvals.Posture{Rung: cfg.Rung, Policy: policy}
-	reading := approvals.Read(shellCall(shellText(words)), placeOf(cwd, nil, cfg.File, cfg.DataDir))
+	reading := approvals.Read(shellCall(text), placeOf(cwd, nil, cfg.File, cfg.DataDir))
 	verdict := runner.NewGate(nil, tel.Tracer).Decide(ctx, reading, posture)
 	if err := c.settle(ctx, std, verdict); err != nil {
 		return err
 	}
+	out, ctx := newSink(ctx, std.out)
 	code, err := runner.Exec(ctx, runner.ExecOptions{
 		Reading: reading, Posture: posture, Dir: cwd, Env: runner.ToolEnv(std.environ, secretNames(cfg)),
-		Timeout: time.Duration(cfg.Shell.TimeoutMs) * time.Millisecond, Output: std.out, Tracer: tel.Tracer,
+		Timeout: time.Duration(cfg.Shell.TimeoutMs) * time.Millisecond, Output: out, Notes: std.err, Tracer: tel.Tracer,
 	})
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return fmt.Errorf("exec: %w", err)
+	if failed := out.failure(); failed != nil {
+		return failed
 	}
-	if code != exitDone {
+	return c.outcome(code, err)
+}
+
+// outcome turns what came of the command into how exec ends.
+func (c *execCmd) outcome(code int, err error) error {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return usage(fmt.Errorf("exec: %w", err))
+	case err != nil:
+		return fmt.Errorf("exec: %w", err)
+	case code != exitDone:
 		return &exitError{code: code}
 	}
 	return nil

@@ -14,17 +14,17 @@ import (
 
 // summary is what a turn came to, and the JSON of run --output json.
 type summary struct {
-	Session  session.ID         `json:"session"`
-	Turn     string             `json:"turn"`
-	Reason   session.StopReason `json:"reason"`
-	Exit     int                `json:"exit"`
-	Answer   string             `json:"answer"`
-	Error    string             `json:"error,omitempty"`
-	Kind     string             `json:"errorKind,omitempty"`
-	Usage    session.Usage      `json:"usage"`
-	Calls    []*callSummary     `json:"calls"`
-	Asks     []askSummary       `json:"asks"`
-	Duration time.Duration      `json:"duration"`
+	Session session.ID         `json:"session"`
+	Turn    string             `json:"turn"`
+	Reason  session.StopReason `json:"reason"`
+	Exit    int                `json:"exit"`
+	Answer  string             `json:"answer"`
+	Error   string             `json:"error,omitempty"`
+	Kind    string             `json:"errorKind,omitempty"`
+	Usage   session.Usage      `json:"usage"`
+	Calls   []*callSummary     `json:"calls"`
+	Asks    []askSummary       `json:"asks"`
+	Millis  int64              `json:"durationMs"`
 }
 
 type callSummary struct {
@@ -143,10 +143,6 @@ func (p *progress) record(rec session.Record) {
 		p.ended(ev)
 	case session.RungChanged:
 		fmt.Fprintf(p.out, "rung: %s → %s\n", ev.From, ev.To)
-	case session.TurnEnded:
-		if ev.Error != "" {
-			fmt.Fprintf(p.out, "%s %s\n", p.paint.Bad("turn failed:"), terminal.Escape(ev.Error))
-		}
 	}
 }
 
@@ -257,8 +253,13 @@ func (ws watchers) record(rec session.Record) {
 	}
 }
 
-// exitCode is the code of docs/cli.md for how a turn ended.
-func (s *summary) exitCode(strict bool) int {
+// exitCode is the code of docs/cli.md for how a turn ended; cut is what cut
+// it off, if anything did.
+func (s *summary) exitCode(strict bool, cut error) int {
+	var sig signalError
+	if errors.As(cut, &sig) {
+		return sig.code()
+	}
 	switch s.Reason {
 	case session.StopEndTurn:
 		if strict && s.refused() > 0 {

@@ -16,11 +16,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
+
+	"github.com/gth-server/gth-server/cmd/gth-server/internal/terminal"
 )
 
 // version is set by the linker in releases.
@@ -32,13 +35,14 @@ func main() {
 
 func realMain() int {
 	std := stdio{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, environ: os.Environ(),
+		in: os.Stdin, out: output{os.Stdout}, err: os.Stderr, env: os.Getenv, environ: os.Environ(),
 		inTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
 	}
-	ctx, stop := signalContext(context.Background())
+	ctx, hurry, stop := signalContext(context.Background())
 	defer stop()
+	std.hurry = hurry
 	return run(ctx, std, os.Args[1:])
 }
 
@@ -51,34 +55,8 @@ type stdio struct {
 	environ []string
 
 	inTTY, outTTY, errTTY bool
-}
 
-// signalError is the cause of a context that a signal cancelled.
-type signalError struct{ sig os.Signal }
-
-func (e signalError) Error() string { return "interrupted by " + e.sig.String() }
-
-// signalContext is cancelled by the first interrupt; a second one kills the
-// process, as if nobody listened.
-func signalContext(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case s := <-ch:
-			signal.Stop(ch)
-			cancel(signalError{s})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(ch)
-		cancel(nil)
-		<-done
-	}
+	hurry context.Context // ends when nothing may take its time any more; nil never ends
 }
 
 // run parses args, runs the command and returns the exit code.
@@ -104,6 +82,17 @@ func run(ctx context.Context, std stdio, args []string) int {
 	return report(std, kctx.Run(std, &c.Globals))
 }
 
+// asHelp turns the command help, which people try, into the flag.
+func asHelp(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
 // helpShown leaves kong's parser after it printed help or the version.
 type helpShown struct{}
 
@@ -116,14 +105,29 @@ func parse(parser *kong.Kong, std stdio, args []string, exited *int) (kctx *kong
 			kctx, code = nil, *exited
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	kctx, err := parser.Parse(args)
-	if err != nil {
-		return nil, report(std, &exitError{code: exitUsage, err: fmt.Errorf("%w: see gth-server --help", err)})
+	kctx, err := parser.Parse(asHelp(args))
+	var out *outputError
+	switch {
+	case errors.As(err, &out):
+		return nil, report(std, out)
+	case err != nil:
+		return nil, report(std, usage(fmt.Errorf("%w: see %s --help", err, nearestCommand(err))))
 	}
 	return kctx, 0
+}
+
+// nearestCommand names the command whose help explains a usage error.
+func nearestCommand(err error) string {
+	name := "gth-server"
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil {
+		for _, p := range wrong.Context.Path {
+			if p.Command != nil {
+				name += " " + p.Command.Name
+			}
+		}
+	}
+	return name
 }
 
 // The exit codes of docs/cli.md.
@@ -137,7 +141,7 @@ const (
 	exitAttack      = 11
 	exitRefused     = 12
 	exitInterrupted = 130
-	exitTerminated  = 143
+	exitNoReader    = 141
 )
 
 // exitError carries the code that a command ends with; a nil err prints
@@ -159,7 +163,8 @@ func (e *exitError) Unwrap() error { return e.err }
 // usage makes err end the command as a mistake of its caller.
 func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 
-// report prints err on standard error and returns its code.
+// report prints err on standard error and returns its code. What err quotes
+// of others cannot act on a terminal.
 func report(std stdio, err error) int {
 	if err == nil {
 		return exitDone
@@ -167,10 +172,11 @@ func report(std stdio, err error) int {
 	code := exitInternal
 	var sig signalError
 	if errors.As(err, &sig) {
-		code = exitInterrupted
-		if sig.sig == syscall.SIGTERM {
-			code = exitTerminated
-		}
+		code = sig.code()
+	}
+	var out *outputError
+	if errors.As(err, &out) && errors.Is(err, syscall.EPIPE) {
+		return exitNoReader // whoever closed the pipe knows
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {
@@ -179,6 +185,10 @@ func report(std stdio, err error) int {
 			return code
 		}
 	}
-	fmt.Fprintf(std.err, "gth-server: %v\n", err)
+	lines := strings.Split(strings.TrimRight(err.Error(), "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = terminal.Escape(l)
+	}
+	fmt.Fprintf(std.err, "gth-server: %s\n", strings.Join(lines, "\n  "))
 	return code
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -16,80 +14,60 @@ import (
 type runCmd struct {
 	modelFlags
 	Prompt string `arg:"" optional:"" help:"What to do; - reads it from standard input."`
-	File   string `short:"f" help:"Read the prompt from FILE." placeholder:"FILE"`
-	Cwd    string `help:"Work in DIR." placeholder:"DIR" default:"."`
+	File   given  `short:"f" help:"Read the prompt from FILE; - is standard input." placeholder:"FILE"`
+	Cwd    given  `help:"Work in DIR." placeholder:"DIR" default:"."`
 	Output string `help:"Standard output: text (the answer), json (one summary) or jsonl (every record)." enum:"text,json,jsonl" default:"text"`
 	OnAsk  string `help:"When a call needs a person: fail ends the run with exit 10, deny refuses the call and goes on." enum:"fail,deny" default:"fail" name:"on-ask"`
 	Strict *bool  `help:"Exit 12 when a call was refused by policy. On by default when CI is set." negatable:""`
 	Quiet  bool   `short:"q" help:"No progress on standard error."`
 }
 
-// maxPrompt bounds a prompt that is read from a file or standard input.
-const maxPrompt = 4 << 20
-
 // Run plays one prompt without a person.
 func (c *runCmd) Run(ctx context.Context, std stdio, g *Globals) error {
-	text, err := c.prompt(std)
+	text, err := c.prompt(ctx, std)
 	if err != nil {
 		return err
 	}
-	app, err := newApp(ctx, std, g, c.modelFlags, "run", c.Cwd)
+	app, err := newApp(ctx, std, g, c.modelFlags, "run", string(c.Cwd))
 	if err != nil {
 		return err
 	}
 	defer app.close()
+	out, ctx := newSink(ctx, std.out)
+	std.out = out
 	sum, err := app.turn(ctx, turnSpec{
 		surface: "run",
 		prompt:  session.Prompt{Blocks: []session.Block{{Type: "text", Text: text}}, By: "run", OnAsk: c.onAsk()},
 		watch:   c.watch(std),
 	})
-	if err != nil {
+	if failed := out.failure(); failed != nil {
+		return failed
+	}
+	if sum == nil {
 		return err
 	}
-	sum.Exit = sum.exitCode(c.strict(std))
-	if err := c.print(std, sum); err != nil {
-		return err
+	sum.Exit = sum.exitCode(c.strict(std), err)
+	if failed := c.print(std, sum); failed != nil {
+		return failed
 	}
-	return c.explain(std, sum)
+	return c.explain(std, sum, err)
 }
 
-func (c *runCmd) prompt(std stdio) (string, error) {
-	var text string
+func (c *runCmd) prompt(ctx context.Context, std stdio) (text string, err error) {
 	switch {
 	case c.File != "" && c.Prompt != "":
 		return "", usage(errors.New("run takes a prompt or -f FILE, not both"))
+	case c.File == "-" || c.File == "" && c.Prompt == "-":
+		text, err = await(ctx, func() (string, error) { return readPrompt(std.in) })
 	case c.File != "":
-		f, err := os.Open(c.File)
-		if err != nil {
-			return "", usage(fmt.Errorf("prompt file: %w", err))
-		}
-		defer f.Close()
-		if text, err = readPrompt(f); err != nil {
-			return "", err
-		}
-	case c.Prompt == "-":
-		var err error
-		if text, err = readPrompt(std.in); err != nil {
-			return "", err
-		}
+		text, err = promptFile(ctx, string(c.File))
 	default:
 		text = c.Prompt
 	}
-	if strings.TrimSpace(text) == "" {
-		return "", usage(errors.New("run needs a prompt: give it as an argument, with -f FILE, or on standard input with -"))
-	}
-	return text, nil
-}
-
-func readPrompt(r io.Reader) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
 	if err != nil {
-		return "", usage(fmt.Errorf("prompt cannot be read: %w", err))
+		return "", err
 	}
-	if len(b) > maxPrompt {
-		return "", usage(fmt.Errorf("prompt is larger than %d bytes: give the model a file to read instead", maxPrompt))
-	}
-	return string(b), nil
+	return text, checkPrompt(text)
 }
 
 func (c *runCmd) onAsk() session.OnAsk {
@@ -125,16 +103,22 @@ func (c *runCmd) print(std stdio, sum *summary) error {
 		if sum.Answer == "" {
 			return nil
 		}
-		_, err := fmt.Fprintln(std.out, strings.TrimRight(sum.Answer, "\n"))
+		text := strings.TrimRight(sum.Answer, "\n")
+		if std.outTTY {
+			text = terminal.Text(text)
+		}
+		_, err := fmt.Fprintln(std.out, text)
 		return err
 	}
 	return nil
 }
 
 // explain says on standard error why the run did not simply end, and what
-// to do about it.
-func (c *runCmd) explain(std stdio, sum *summary) error {
-	var err error
+// to do about it. An err that cut the turn off explains itself.
+func (c *runCmd) explain(std stdio, sum *summary, err error) error {
+	if err != nil {
+		return err
+	}
 	switch sum.Exit {
 	case exitDone:
 		return nil
@@ -152,8 +136,6 @@ func (c *runCmd) explain(std stdio, sum *summary) error {
 		err = fmt.Errorf("run ended, but policy refused %d of its calls (--strict)", sum.refused())
 	case exitLimit:
 		err = fmt.Errorf("run stopped at a limit (%s): %s", sum.Reason, orElse(sum.Error, "raise limits in the configuration, or give it less to do"))
-	case exitInterrupted:
-		return &exitError{code: sum.Exit}
 	default:
 		err = errors.New(orElse(sum.Error, "run failed"))
 	}
@@ -181,7 +163,8 @@ type turnSpec struct {
 	attach func(*session.Session)
 }
 
-// turn creates a session, plays one turn and closes the session.
+// turn creates a session and plays one turn. When ctx ends first, its cause
+// is returned beside what the turn came to until then.
 func (a *app) turn(ctx context.Context, spec turnSpec) (*summary, error) {
 	begin := time.Now()
 	s, err := a.manager.Create(ctx, session.Spec{Cwd: a.cwd, Surface: spec.surface, Rung: a.rung})
@@ -205,9 +188,9 @@ func (a *app) turn(ctx context.Context, spec turnSpec) (*summary, error) {
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
-	sum.Session, sum.Duration = s.ID(), time.Since(begin)
+	sum.Session, sum.Millis = s.ID(), time.Since(begin).Milliseconds()
 	if cause := context.Cause(ctx); cause != nil && sum.Reason == session.StopCancelled {
-		return nil, cause
+		return sum, cause
 	}
 	return sum, nil
 }

@@ -40,6 +40,25 @@ func Escape(s string) string {
 	return b.String()
 }
 
+// Text returns s, of as many lines as it has, without anything that moves
+// the cursor, changes colours or reorders what is shown: such characters
+// are spelled out. Unlike Escape it keeps tabs and what joins letters and
+// emoji.
+func Text(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch r {
+		case '\n', '\t', '\u00a0', '\u200c', '\u200d':
+			b.WriteRune(r)
+		default:
+			b.WriteString(Escape(s[i : i+n]))
+		}
+		i += n
+	}
+	return b.String()
+}
+
 // Block returns text behind our gutter, a line of text a line, wrapped to
 // width columns (at least 20) and at most limit lines (0 is all); what is
 // left out in the middle is counted.
