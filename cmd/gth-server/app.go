@@ -124,7 +124,7 @@ func (a *app) newRunner(ctx context.Context, s session.Spec) (session.Runner, er
 		Model:        a.started,
 		ModelLabel:   a.model.Provider + ":" + a.model.Name,
 		Policy:       a.policy,
-		Place:        placeOf(s.Cwd, s.Roots, a.cfg.File, a.cfg.DataDir),
+		Place:        placeOf(s.Cwd, s.Roots, a.cfg),
 		Tracer:       a.tel.Tracer,
 		Logger:       a.log,
 		MaxSteps:     a.cfg.Limits.Steps,

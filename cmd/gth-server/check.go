@@ -52,7 +52,7 @@ func (c *checkCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		return usage(err)
 	}
 	b := &checker{
-		place:   placeOf(cwd, nil, cfg.File, cfg.DataDir),
+		place:   placeOf(cwd, nil, cfg),
 		posture: approvals.Posture{Rung: cfg.Rung, Policy: policy},
 	}
 	if c.Batch {

@@ -51,7 +51,7 @@ func (c *execCmd) Run(ctx context.Context, std stdio, g *Globals) (err error) {
 		_ = tel.Shutdown(down) // the command's own exit code matters more
 	}()
 	posture := approvals.Posture{Rung: cfg.Rung, Policy: policy}
-	reading := approvals.Read(shellCall(text), placeOf(cwd, nil, cfg.File, cfg.DataDir))
+	reading := approvals.Read(shellCall(text), placeOf(cwd, nil, cfg))
 	verdict := runner.NewGate(nil, tel.Tracer).Decide(ctx, reading, posture)
 	if err := c.settle(ctx, std, verdict); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/session/config"
 )
 
 // workdir returns dir, or the current directory, as an absolute, cleaned
@@ -29,7 +30,7 @@ func workdir(dir string) (string, error) {
 }
 
 // placeOf gathers what the gate needs to know of this machine.
-func placeOf(cwd string, roots []string, configFile, dataDir string) approvals.Place {
+func placeOf(cwd string, roots []string, cfg *config.Effective) approvals.Place {
 	p := approvals.Place{Cwd: cwd, Roots: append([]string{cwd}, roots...), RealPath: realPath}
 	p.Home, _ = os.UserHomeDir()
 	if u, err := user.Current(); err == nil {
@@ -38,7 +39,7 @@ func placeOf(cwd string, roots []string, configFile, dataDir string) approvals.P
 	if bin, err := os.Executable(); err == nil {
 		p.Self.Binary = bin
 	}
-	for _, path := range []string{configFile, dataDir} {
+	for _, path := range []string{cfg.File, cfg.UserDir, cfg.DataDir} {
 		if path != "" {
 			p.Self.Protected = append(p.Self.Protected, path)
 		}

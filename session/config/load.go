@@ -34,6 +34,9 @@ type Effective struct {
 	Surface string
 	File    string // user file that was read, empty when there is none
 	DataDir string // absolute; nothing was created
+	// UserDir is where the user's configuration belongs, whether it is
+	// there or not; empty without a home directory.
+	UserDir string
 	Rung    approvals.Rung
 	Ceiling approvals.Rung // loosest rung that a session may reach
 	// Origins maps the path of a value, for example "model.name" or
@@ -58,6 +61,9 @@ func Load(o Overrides, env func(string) string, surface string) (*Effective, err
 	file, t, err := l.userLayer()
 	l.add(err)
 	e := &Effective{Surface: surface, File: file}
+	if dir := baseDir(l.env, "XDG_CONFIG_HOME", ".config"); dir != "" {
+		e.UserDir = filepath.Join(dir, appDir)
+	}
 	if t == nil {
 		t = object()
 	}
