@@ -198,11 +198,25 @@ func (s *Session) unanswered(ctx context.Context, id, by string) error {
 	if err != nil {
 		return s.storeFailed(err)
 	}
+	if err := s.holds(ctx); err != nil {
+		return err
+	}
 	_, err = s.settle(ctx, ask.Request, approvals.Answer{Choice: approvals.Unanswered, By: by})
 	if errors.Is(err, ErrConflict) && !isStoreFailure(err) {
 		return nil
 	}
 	return err
+}
+
+// holds asks the store whether the lease is still this session's: an ask is
+// not this session's to end once another process has it. An empty batch
+// changes nothing.
+func (s *Session) holds(ctx context.Context) error {
+	_, err := s.m.o.Store.Append(ctx, Batch{Lease: s.lease, Expect: s.hub.last(), At: s.m.now()})
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return s.storeFailed(err)
+	}
+	return nil
 }
 
 // settle gives an ask its answer in the store, which decides who was first,

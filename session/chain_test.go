@@ -117,8 +117,12 @@ func TestVerifyNamesTheFirstBrokenRecord(t *testing.T) {
 			"key": func(_, ev map[string]json.RawMessage) {
 				ev["link"] = raw(strings.Replace(string(ev["link"]), `"key":"`, `"key":"AAAA`, 1))
 			},
-			"head":       func(_, ev map[string]json.RawMessage) { ev["link"] = raw(strings.Replace(string(ev["link"]), `"head":"`, `"head":"0`, 1)) },
-			"no version": func(_, ev map[string]json.RawMessage) { ev["link"] = raw(strings.Replace(string(ev["link"]), `"v":1`, `"v":0`, 1)) },
+			"head": func(_, ev map[string]json.RawMessage) {
+				ev["link"] = raw(strings.Replace(string(ev["link"]), `"head":"`, `"head":"0`, 1))
+			},
+			"no version": func(_, ev map[string]json.RawMessage) {
+				ev["link"] = raw(strings.Replace(string(ev["link"]), `"v":1`, `"v":0`, 1))
+			},
 		}
 		kind := rapid.SampledFrom([]string{"field", "added", "time", "turn", "no link", "key", "head", "no version", "removed", "swapped"}).Draw(rt, "kind")
 		want := got[i].Seq
@@ -287,4 +291,3 @@ func BenchmarkVerify(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/link")
 }
-

@@ -121,7 +121,8 @@ type Logs interface {
 	// ErrLost when the lease is not current; then, a batch whose Key was
 	// stored before returns the records of that time; then, ErrConflict
 	// when Expect is not the last number. Live events are ErrLive. After
-	// an error nothing of the batch is stored.
+	// an error nothing of the batch is stored. A batch without events stores
+	// nothing and tells whether the lease is current.
 	Append(ctx context.Context, b Batch) ([]Record, error)
 	// After returns up to limit records with a number above seq, in order;
 	// limit 0 means all. ErrNotFound when there is no such session.

@@ -249,6 +249,8 @@ func lostLease(c *suite) {
 	c.want(err, session.ErrLost, "append under a lost lease")
 	_, err = c.st.Append(c.ctx, session.Batch{Lease: old, Expect: 99, Events: events})
 	c.want(err, session.ErrLost, "append under a lost lease behind a wrong number")
+	_, err = c.st.Append(c.ctx, session.Batch{Lease: old, Expect: 1})
+	c.want(err, session.ErrLost, "append of nothing under a lost lease")
 	c.want(c.st.Update(c.ctx, old, meta(old.Session)), session.ErrLost, "update under a lost lease")
 	c.want(c.st.PutAsk(c.ctx, old, ask("b", old.Session)), session.ErrLost, "put ask under a lost lease")
 	c.want(c.st.ClaimAsk(c.ctx, old, "a", digest), session.ErrLost, "claim under a lost lease")
