@@ -307,3 +307,10 @@ func (r *raterFunc) Rate(_ context.Context, in approvals.RatingInput) approvals.
 func exactShell(command string) approvals.SourcedEntry {
 	return approvals.SourcedEntry{Entry: approvals.Entry{Type: "shell", Matcher: "exact", Pattern: command}, Source: "test:1"}
 }
+
+func (w *world) symlink(target, name string) {
+	w.tb.Helper()
+	if err := os.Symlink(target, filepath.Join(w.dir, name)); err != nil {
+		w.tb.Fatal(err)
+	}
+}
