@@ -89,12 +89,12 @@ func OpenShared(ctx context.Context, o Options) (*Shared, error) {
 	s := &Shared{o: o, dir: dir, own: own, linking: make(chan struct{}, 1), leases: map[session.Lease]struct{}{}}
 	// It lives until Close, however long the context of opening does.
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	l, err := s.find(ctx, openWithin)
-	if err != nil {
-		s.stop()
-		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
+	if !o.Background {
+		if s.link, err = s.find(ctx, openWithin); err != nil {
+			s.stop()
+			return nil, fmt.Errorf("open the store in %s: %w", dir, err)
+		}
 	}
-	s.link = l
 	s.running.Go(s.keepLinked)
 	return s, nil
 }

@@ -51,11 +51,12 @@ type closer struct {
 const (
 	shutdownGrace = 5 * time.Second
 	editorGrace   = 400 * time.Millisecond
+	forcedGrace   = 300 * time.Millisecond // after either, for what was killed to be gone
 )
 
 // newApp reads the configuration and starts what the command needs. The
 // caller must close it.
-func newApp(ctx context.Context, std stdio, g *Globals, m modelFlags, surface, cwd string) (*app, error) {
+func newApp(ctx context.Context, std stdio, g *Globals, m modelFlags, surface, cwd string, keep keeping) (*app, error) {
 	cfg, err := loadConfig(std, g, m, surface)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func newApp(ctx context.Context, std stdio, g *Globals, m modelFlags, surface, c
 	if cwd, err = workdir(cwd); err != nil {
 		return nil, err
 	}
-	return startApp(ctx, std, g, cfg, cwd)
+	return startApp(ctx, std, g, cfg, cwd, keep)
 }
 
 func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Effective, error) {
@@ -76,7 +77,7 @@ func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Ef
 	return cfg, nil
 }
 
-func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective, cwd string) (_ *app, err error) {
+func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective, cwd string, keep keeping) (_ *app, err error) {
 	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log), closing: std.closing, grace: shutdownGrace}
 	defer func() {
 		if err != nil {
@@ -103,15 +104,29 @@ func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective,
 		return nil, usage(err)
 	}
 	a.later("telemetry", a.tel.Shutdown)
-	a.store = session.NewMemory()
+	if a.store, err = keep.open(ctx, std, g, cfg); err != nil {
+		return nil, err
+	}
 	a.later("store", func(context.Context) error { return a.store.Close() })
 	if a.spill, err = os.MkdirTemp("", "gth-server-spill-"); err != nil {
 		return nil, usage(fmt.Errorf("directory for long output: %w: set TMPDIR to a directory that can be written", err))
 	}
 	a.later("spill files", func(context.Context) error { return os.RemoveAll(a.spill) })
 	a.manager = session.NewManager(ctx, session.Options{Store: a.store, NewRunner: a.newRunner, Logger: a.log})
-	a.later("sessions", a.manager.Close)
+	a.later("sessions", a.closeSessions)
 	return a, nil
+}
+
+// closeSessions ends the sessions politely as long as ctx lasts, and then by
+// force, so that no child of a tool is left behind.
+func (a *app) closeSessions(ctx context.Context) error {
+	err := a.manager.Close(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	forced, cancel := context.WithTimeout(context.WithoutCancel(ctx), forcedGrace)
+	defer cancel()
+	return a.manager.Close(forced)
 }
 
 // newRunner makes the runner of one session.

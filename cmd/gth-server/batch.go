@@ -161,8 +161,11 @@ func readBatchLine(raw []byte) (batchLine, error) {
 	if id := keys["id"]; isID(id) {
 		l.ID = id
 	}
+	if !strings.HasPrefix(string(bytes.TrimSpace(raw)), "{") {
+		return l, errors.New(`not a JSON object: write {"id": "1", "command": "ls"}`)
+	}
 	if _, err := approvals.CanonicalArguments(raw); err != nil {
-		return l, errors.New(strings.ReplaceAll(err.Error(), "arguments", "the line"))
+		return l, fmt.Errorf("not one JSON object that every reader reads alike: %w", err)
 	}
 	for key := range keys {
 		if !slices.Contains(batchKeys, key) {
@@ -180,7 +183,7 @@ func readBatchLine(raw []byte) (batchLine, error) {
 	if err := json.Unmarshal(raw, &l); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return l, fmt.Errorf("%s is a %s: it must be a string", wrong.Field, wrong.Value)
+			return l, fmt.Errorf("%s must be a string, not %s", wrong.Field, wrong.Value)
 		}
 		return l, err
 	}

@@ -53,7 +53,7 @@ func (c *demoCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		return std.env(name)
 	}
 	inner.environ = stage.environ(std.environ)
-	app, err := newApp(ctx, inner, &global, flags, "run", stage.work)
+	app, err := newApp(ctx, inner, &global, flags, "run", stage.work, inMemory)
 	if err != nil {
 		return err
 	}

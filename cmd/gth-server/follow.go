@@ -22,6 +22,7 @@ type summary struct {
 	Error   string             `json:"error,omitempty"`
 	Kind    string             `json:"errorKind,omitempty"`
 	Usage   session.Usage      `json:"usage"`
+	Head    string             `json:"head,omitempty"` // of the chain of decisions
 	Calls   []*callSummary     `json:"calls"`
 	Asks    []askSummary       `json:"asks"`
 	Millis  int64              `json:"durationMs"`
@@ -117,7 +118,7 @@ func (s *summary) take(rec session.Record, calls map[string]*callSummary) {
 			c.State, c.Exit = ev.State, ev.ExitCode
 		}
 	case session.TurnEnded:
-		s.Reason, s.Error, s.Kind, s.Usage = ev.Reason, ev.Error, ev.ErrorKind, ev.Usage
+		s.Reason, s.Error, s.Kind, s.Usage, s.Head = ev.Reason, ev.Error, ev.ErrorKind, ev.Usage, ev.Head
 	}
 }
 

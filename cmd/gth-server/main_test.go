@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,7 +92,7 @@ func TestScript(t *testing.T) {
 			}
 			return os.MkdirAll(filepath.Join(e.WorkDir, ".home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "gth-ids": queuedIDs, "gth-grant": firstGrant},
 	})
 }
 
@@ -110,6 +111,26 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
 	}
+}
+
+// queuedIDs puts the ids that a queued run names into SESSION and ASK.
+func queuedIDs(ts *testscript.TestScript, _ bool, args []string) {
+	m := regexp.MustCompile(`session (\S+) ask (\S+)`).FindStringSubmatch(ts.ReadFile(args[0]))
+	if m == nil {
+		ts.Fatalf("no ids in %s", args[0])
+	}
+	ts.Setenv("SESSION", m[1])
+	ts.Setenv("ASK", m[2])
+}
+
+// firstGrant puts the id of the workspace's first grant into GRANT.
+func firstGrant(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check(ts.Exec("gth-server", "grants", "list", "--json"))
+	m := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(ts.ReadFile("stdout"))
+	if m == nil {
+		ts.Fatalf("no grant in %s", ts.ReadFile("stdout"))
+	}
+	ts.Setenv("GRANT", m[1])
 }
 
 // standIns writes harmless programs that append their name and words to

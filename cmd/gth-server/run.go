@@ -17,7 +17,8 @@ type runCmd struct {
 	File   given  `short:"f" help:"Read the prompt from FILE; - is standard input." placeholder:"FILE"`
 	Cwd    given  `help:"Work in DIR." placeholder:"DIR" default:"."`
 	Output string `help:"Standard output: text (the answer), json (one summary) or jsonl (every record)." enum:"text,json,jsonl" default:"text"`
-	OnAsk  string `help:"When a call needs a person: fail ends the run with exit 10, deny refuses the call and goes on." enum:"fail,deny" default:"fail" name:"on-ask"`
+	OnAsk  string `help:"When a call needs a person: fail ends the run with exit 10, deny refuses the call and goes on, queue keeps the question and ends with exit 10." enum:"fail,deny,queue" default:"fail" name:"on-ask"`
+	Resume given  `help:"Go on with this session instead of a new one; without a prompt, behind the answers to its questions." placeholder:"SESSION"`
 	Strict *bool  `help:"Exit 12 when a call was refused by policy. On by default when CI is set." negatable:""`
 	Quiet  bool   `short:"q" help:"No progress on standard error."`
 }
@@ -28,7 +29,7 @@ func (c *runCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 	if err != nil {
 		return err
 	}
-	app, err := newApp(ctx, std, g, c.modelFlags, "run", string(c.Cwd))
+	app, err := newApp(ctx, std, g, c.modelFlags, "run", string(c.Cwd), onDisk)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,8 @@ func (c *runCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 	std.out = out
 	sum, err := app.turn(ctx, turnSpec{
 		surface: "run",
-		prompt:  session.Prompt{Blocks: []session.Block{{Type: "text", Text: text}}, By: "run", OnAsk: c.onAsk()},
+		resume:  session.ID(c.Resume),
+		prompt:  session.Prompt{Blocks: blocks(text), By: "run", OnAsk: c.onAsk()},
 		watch:   c.watch(std),
 	})
 	if failed := out.failure(); failed != nil {
@@ -64,14 +66,24 @@ func (c *runCmd) prompt(ctx context.Context, std stdio) (text string, err error)
 	default:
 		text = c.Prompt
 	}
-	if err != nil {
+	if err != nil || text == "" && c.Resume != "" {
 		return "", err
 	}
 	return text, checkPrompt(text)
 }
 
+func blocks(text string) []session.Block {
+	if text == "" {
+		return nil
+	}
+	return []session.Block{{Type: "text", Text: text}}
+}
+
 func (c *runCmd) onAsk() session.OnAsk {
-	if c.OnAsk == "deny" {
+	switch c.OnAsk {
+	case "queue":
+		return session.AskQueue
+	case "deny":
 		return session.AskDeny
 	}
 	return session.AskFail
@@ -129,7 +141,10 @@ func (c *runCmd) explain(std stdio, sum *summary, err error) error {
 				fmt.Fprintln(std.err, l)
 			}
 		}
-		err = errors.New("run ended because nobody can answer: add an approvals.allow entry for the command, use --on-ask deny, or work in an editor")
+		err = errors.New("run ended because nobody can answer: add an approvals.allow entry for the command, use --on-ask deny or queue, or work in an editor")
+		if c.OnAsk == "queue" {
+			err = c.queued(std, sum)
+		}
 	case exitAttack:
 		err = errors.New("run halted: a call was rated an attack; read it above before you run this prompt again")
 	case exitRefused:
@@ -140,6 +155,14 @@ func (c *runCmd) explain(std stdio, sum *summary, err error) error {
 		err = errors.New(orElse(sum.Error, "run failed"))
 	}
 	return &exitError{code: sum.Exit, err: err}
+}
+
+// queued says how the questions that the run left open are answered.
+func (c *runCmd) queued(std stdio, sum *summary) error {
+	for _, a := range sum.Asks {
+		fmt.Fprintf(std.err, "gth-server: queued: session %s ask %s\n", sum.Session, a.ID)
+	}
+	return fmt.Errorf("run waits for %d answers: gth-server asks answer ID, then gth-server run --resume %s", len(sum.Asks), sum.Session)
 }
 
 func orElse(s, other string) string {
@@ -154,20 +177,21 @@ func colour(std stdio, tty bool) bool {
 	return tty && std.env("NO_COLOR") == "" && std.env("TERM") != "dumb"
 }
 
-// turnSpec is one turn in a session of its own.
+// turnSpec is one turn in a session of its own, or in a stored one.
 type turnSpec struct {
 	surface string
+	resume  session.ID // empty makes a session
 	prompt  session.Prompt
 	watch   watcher
 	// attach is given the session before its turn starts.
 	attach func(*session.Session)
 }
 
-// turn creates a session and plays one turn. When ctx ends first, its cause
-// is returned beside what the turn came to until then.
+// turn plays one turn. When ctx ends first, its cause is returned beside
+// what the turn came to until then.
 func (a *app) turn(ctx context.Context, spec turnSpec) (*summary, error) {
 	begin := time.Now()
-	s, err := a.manager.Create(ctx, session.Spec{Cwd: a.cwd, Surface: spec.surface, Rung: a.rung})
+	s, err := a.session(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +200,14 @@ func (a *app) turn(ctx context.Context, spec turnSpec) (*summary, error) {
 	}
 	sub := s.Subscribe(0)
 	defer sub.Close()
-	id, err := s.Start(ctx, spec.prompt)
+	start := s.Start
+	if spec.resume != "" && len(spec.prompt.Blocks) == 0 {
+		start = s.Continue
+	}
+	id, err := start(ctx, spec.prompt)
+	if errors.Is(err, session.ErrPersonNeeded) {
+		return nil, &exitError{code: exitPerson, err: fmt.Errorf("session %s waits for an answer: %w: see gth-server asks list --session %s", s.ID(), err, s.ID())}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,4 +224,13 @@ func (a *app) turn(ctx context.Context, spec turnSpec) (*summary, error) {
 		return sum, cause
 	}
 	return sum, nil
+}
+
+// session makes the session of a turn or opens the stored one.
+func (a *app) session(ctx context.Context, spec turnSpec) (*session.Session, error) {
+	if spec.resume == "" {
+		return a.manager.Create(ctx, session.Spec{Cwd: a.cwd, Surface: spec.surface, Rung: a.rung})
+	}
+	s, err := a.manager.Open(ctx, spec.resume)
+	return s, unknown(err, sessionsHint)
 }

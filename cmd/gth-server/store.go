@@ -11,15 +11,28 @@ import (
 	"github.com/gth-server/gth-server/cmd/gth-server/internal/terminal"
 	"github.com/gth-server/gth-server/persistence"
 	"github.com/gth-server/gth-server/session"
+	"github.com/gth-server/gth-server/session/config"
 )
 
 // storeDir is where the store is kept below the data directory.
 const storeDir = "store"
 
-// openStore opens the store that all processes of the user share.
-func openStore(ctx context.Context, std stdio, g *Globals, dataDir string) (session.Store, error) {
+// keeping says where an app keeps its sessions.
+type keeping uint8
+
+const (
+	inMemory     keeping = iota // gone with the process
+	onDisk                      // in the store that the user's processes share
+	onDiskBehind                // the same, opened behind the first answer
+)
+
+func (k keeping) open(ctx context.Context, std stdio, g *Globals, cfg *config.Effective) (session.Store, error) {
+	if k == inMemory {
+		return session.NewMemory(), nil
+	}
 	store, err := persistence.OpenShared(ctx, persistence.Options{
-		Dir: filepath.Join(dataDir, storeDir), Logger: logger(std.err, g.Log),
+		Dir: filepath.Join(cfg.DataDir, storeDir), Logger: logger(std.err, g.Log), Background: k == onDiskBehind,
+		Retention: time.Duration(cfg.Limits.RetentionDays) * 24 * time.Hour, MaxBytes: cfg.Limits.RetentionBytes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -33,7 +46,7 @@ func withStore(ctx context.Context, std stdio, g *Globals, f func(session.Store)
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, std, g, cfg.DataDir)
+	store, err := onDisk.open(ctx, std, g, cfg)
 	if err != nil {
 		return err
 	}
