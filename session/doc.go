@@ -10,6 +10,9 @@
 //     and context, not the request or socket that asked for it.
 //   - An ask is stored before anyone is asked; its first valid answer wins,
 //     is claimed once, and is restated to whoever answers later.
+//   - An ask outlives its owner: it is asked again when its session opens,
+//     and its call runs at most once, whoever answers and whatever dies.
+//   - Decisions and answers are chained, so that a later change shows.
 //   - Close returns when every goroutine that the session started has ended.
 //
 // Not guaranteed: that a subscriber sees every delta. A slow one loses
