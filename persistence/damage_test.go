@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	damageSessions = 40
-	damageRecords  = 30
+	damageSessions = 10
+	damageRecords  = 12
 )
 
 // crashed makes a store with tables, a value log and a write-ahead log, as a
@@ -44,7 +44,7 @@ func crashed(t *testing.T) string {
 			for n := 0; n < damageRecords/3 && err == nil; n++ {
 				at := part*damageRecords/3 + n
 				text := fmt.Sprint(at, strings.Repeat(" text", 60))
-				if n == 5 && i%10 == 0 {
+				if n == 2 && i%5 == 0 {
 					text = fmt.Sprint(at, " ", big)
 				}
 				_, err = d.Append(ctx, textBatch(l, session.Seq(at), text))

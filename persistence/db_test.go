@@ -103,9 +103,9 @@ func TestLargeAndManyRecords(t *testing.T) {
 		return s
 	}
 	leader, member := open(), open()
-	large := strings.Repeat("0123456789abcdef", 300_000) // beyond one piece
+	large := strings.Repeat("0123456789abcdef", 270_000) // beyond one piece
 	var many []session.Event
-	for i := range 1000 {
+	for i := range 700 {
 		many = append(many, session.Text{Text: fmt.Sprint(i, strings.Repeat(" text", 200))})
 	}
 	for i, s := range []*Shared{leader, member} {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/gth-server/gth-server/session"
 )
@@ -177,7 +178,7 @@ func (s *seat) after(ctx context.Context, id session.ID, seq session.Seq, limit,
 	})
 	if err != nil {
 		if errors.Is(err, ErrDamaged) {
-			s.db.noteDamage(id, err)
+			s.db.noteDamage(slog.String("session", string(id)), err)
 		}
 		return nil, false, fmt.Errorf("read session %.80q: %w", id, err)
 	}

@@ -29,6 +29,7 @@ func (d *DB) maintain(ctx context.Context) {
 		return
 	}
 	d.finishDeletions(ctx)
+	d.checkTables(ctx)
 	collect := time.NewTicker(collectEvery)
 	defer collect.Stop()
 	retain := time.NewTimer(firstRetain)

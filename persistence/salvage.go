@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,13 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/pb"
 	"github.com/dgraph-io/badger/v4/table"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/gth-server/gth-server/session"
 )
 
 // ErrInUse is a store that another process has open.
@@ -28,15 +28,15 @@ var ErrInUse = errors.New("another process has the store open")
 func openReadable(o Options, g generation) (*badger.DB, generation, bool, error) {
 	bo := badgerOptions(g.path(), o.Logger)
 	_, err := os.Stat(checkMark(g.dir))
-	thorough := err == nil
-	in, err := inspectLocked(g, bo, thorough)
+	asked := err == nil
+	in, err := inspectLocked(g, bo, asked || g.tablesLen() <= checkAtOnce)
 	if err != nil {
 		return nil, g, false, err
 	}
 	if len(in.damaged) == 0 {
 		b, err := openBadger(bo)
 		if err == nil || errors.Is(err, ErrInUse) {
-			return b, g, thorough, err
+			return b, g, asked, err
 		}
 		if in.fault("badger", err); isDisk(err) {
 			return nil, g, false, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -53,6 +53,44 @@ func openReadable(o Options, g generation) (*badger.DB, generation, bool, error)
 	}
 	return b, next, true, nil
 }
+
+// checkAtOnce is up to how many bytes tables are read as a whole before they
+// are opened. Larger stores are checked while they are in use.
+const checkAtOnce = 64 << 20
+
+func (g generation) tablesLen() (n int64) {
+	names, _ := filepath.Glob(filepath.Join(g.path(), "*.sst")) // the pattern is good
+	for _, name := range names {
+		if fi, err := os.Stat(name); err == nil {
+			n += fi.Size()
+		}
+	}
+	return n
+}
+
+// checkTables reads the tables of a large store. Badger ends an iteration at
+// a damaged block as if there were no more keys, so nobody may notice.
+func (d *DB) checkTables(ctx context.Context) {
+	if d.gen.tablesLen() <= checkAtOnce {
+		return
+	}
+	names, _ := filepath.Glob(filepath.Join(d.gen.path(), "*.sst")) // the pattern is good
+	for _, name := range names {
+		if !pause(ctx, checkPause) {
+			return
+		}
+		err := guarded(func() error { return checkTable(name, true) })
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // it was merged into another one
+			continue
+		}
+		if _, serr := os.Stat(name); serr == nil {
+			d.noteDamage(slog.String("file", filepath.Base(name)), err)
+		}
+	}
+}
+
+// checkPause leaves the disk to others between two tables.
+const checkPause = 50 * time.Millisecond
 
 // checkMark is there when the next opening is to look at everything.
 func checkMark(dir string) string { return filepath.Join(dir, "check") }
@@ -163,9 +201,10 @@ func (g generation) writeManifest(tables map[uint64]badger.TableManifest) error 
 	return writeFileSynced(filepath.Join(g.path(), badger.ManifestFilename), append(b, changes...))
 }
 
-// noteDamage asks the next opening to look at everything.
-func (d *DB) noteDamage(id session.ID, err error) {
-	d.o.Logger.Error("a session can not be read", slog.String("session", string(id)), slog.Any("error", err))
+// noteDamage says what is damaged and asks the next opening to look at
+// everything.
+func (d *DB) noteDamage(where slog.Attr, err error) {
+	d.o.Logger.Error("a part of the store can not be read: start again to keep what is readable", where, slog.Any("error", err))
 	if d.readOnly {
 		return
 	}

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func copyFile(from, to string) error {
 }
 
 func copySparse(dst *os.File, src io.Reader) error {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, copyLen)
 	var at int64
 	for {
 		n, err := io.ReadFull(src, buf)
@@ -153,14 +154,13 @@ func copySparse(dst *os.File, src io.Reader) error {
 	}
 }
 
-func zero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+const copyLen = 64 << 10
+
+// zeros is never written to.
+var zeros [copyLen]byte
+
+// zero reports whether b, of at most copyLen, holds nothing.
+func zero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }
 
 // tidy removes, for the process that has g open, what take-overs left: a
 // fence of one that was cut off, and files that nobody has open any more.
