@@ -47,36 +47,40 @@ func (t *Turn) Ask(ctx context.Context, reqs []approvals.Request) ([]Settled, er
 	return nil, t.drop(ctx, asked, ErrPersonNeeded)
 }
 
-// put stores the requests as open and shows them: first the asks, so that
-// whoever sees one can answer it.
+// put stores the requests as open and shows them. The log has them first,
+// since it must hold every question that can be answered; the store's asks
+// come next, so that whoever sees one can answer it.
 func (t *Turn) put(ctx context.Context, reqs []approvals.Request) ([]approvals.Request, error) {
 	asked := make([]approvals.Request, 0, len(reqs))
+	events := make([]Event, 0, len(reqs))
 	for _, r := range reqs {
 		r, err := t.stamp(r)
 		if err != nil {
 			return nil, err
 		}
 		asked = append(asked, r)
+		events = append(events, Asked{Request: r})
 	}
-	stored := 0
-	err := t.write(ctx, true, func(ctx context.Context) ([]Event, error) {
+	err := t.writeThen(ctx, true, func(context.Context) ([]Event, error) {
 		if open := len(t.s.state.asks); open+len(asked) > maxOpenAsks {
 			return nil, &TurnError{Kind: KindLimit, Err: fmt.Errorf("%d asks are open in session %s and %d more do not fit into %d", open, t.s.spec.ID, len(asked), maxOpenAsks), Hint: "answer those first"}
 		}
-		events := make([]Event, 0, len(asked))
-		for _, r := range asked {
-			if err := t.s.m.o.Store.PutAsk(ctx, t.s.lease, r); err != nil {
-				return nil, t.s.storeFailed(err)
-			}
-			stored++
-			events = append(events, Asked{Request: r})
-		}
 		return events, nil
-	})
+	}, func(ctx context.Context) error { return t.s.putAsks(ctx, asked) })
 	if err != nil {
-		return nil, t.drop(ctx, asked[:stored], err)
+		return nil, t.drop(ctx, asked, err)
 	}
 	return asked, nil
+}
+
+// putAsks stores asks that the log has.
+func (s *Session) putAsks(ctx context.Context, asks []approvals.Request) error {
+	for _, r := range asks {
+		if err := s.m.o.Store.PutAsk(ctx, s.lease, r); err != nil {
+			return s.storeFailed(err)
+		}
+	}
+	return nil
 }
 
 func (t *Turn) stamp(r approvals.Request) (approvals.Request, error) {

@@ -56,7 +56,7 @@ type Session struct {
 
 	onEnd    func()
 	done     chan struct{} // closed when the session has ended
-	closeErr error         // set before done is closed
+	closeErr error         // set before onEnd is called
 }
 
 func newSession(m *Manager, spec Spec, workspace string, l Lease, r Runner, onEnd func()) *Session {
@@ -308,8 +308,8 @@ func (s *Session) errClosed() error { return fmt.Errorf("session %s: %w", s.spec
 
 // shutdown ends the session. No turn starts once closing is set.
 func (s *Session) shutdown(ctx context.Context, t *Turn) {
+	defer close(s.done) // by then the session can be opened again
 	defer s.onEnd()
-	defer close(s.done)
 	if t != nil {
 		t.cancel(s.errClosed())
 		<-t.done

@@ -14,6 +14,12 @@ import (
 // for the token honours ctx; what was begun is finished whatever ctx says,
 // within the store's time limit.
 func (s *Session) write(ctx context.Context, sync bool, build func(context.Context) (turn string, evs []Event, err error)) error {
+	return s.writeThen(ctx, sync, build, nil)
+}
+
+// writeThen is write with something to do between storing and showing. Its
+// error is returned; the records are shown all the same.
+func (s *Session) writeThen(ctx context.Context, sync bool, build func(context.Context) (turn string, evs []Event, err error), then func(context.Context) error) error {
 	select {
 	case s.writing <- struct{}{}:
 	case <-ctx.Done():
@@ -35,7 +41,7 @@ func (s *Session) write(ctx context.Context, sync bool, build func(context.Conte
 	if err != nil || len(evs) == 0 {
 		return err
 	}
-	return s.append(ctx, turn, sync, evs)
+	return s.append(ctx, turn, sync, evs, then)
 }
 
 // detached keeps the values of ctx and has the store's time limit.
@@ -43,8 +49,9 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 }
 
-// append stores one batch. The caller holds the token.
-func (s *Session) append(ctx context.Context, turn string, sync bool, evs []Event) error {
+// append stores one batch, does then, and shows the batch. The caller holds
+// the token.
+func (s *Session) append(ctx context.Context, turn string, sync bool, evs []Event, then func(context.Context) error) error {
 	for _, ev := range evs {
 		if err := storable(ev); err != nil {
 			return fmt.Errorf("session %s: %w", s.spec.ID, err)
@@ -66,9 +73,12 @@ func (s *Session) append(ctx context.Context, turn string, sync bool, evs []Even
 		s.doubt = true
 		return s.storeFailed(err)
 	}
+	if then != nil {
+		err = then(ctx)
+	}
 	s.publish(recs)
 	s.index(ctx, evs)
-	return nil
+	return err
 }
 
 // chained returns evs with the links that their place in the log gives
@@ -103,7 +113,7 @@ func (s *Session) catchUp(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return s.append(ctx, end.ID, true, []Event{end})
+	return s.append(ctx, end.ID, true, []Event{end}, nil)
 }
 
 // missingEnd returns the end that the log lacks: its last turn is open and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gth-server/gth-server/approvals"
 )
@@ -95,11 +96,7 @@ func (s *Session) abandon(ctx context.Context) error {
 func (s *Session) repair(ctx context.Context) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	missed, err := s.missedAsks(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.endAfterCrash(ctx, missed); err != nil {
+	if err := s.endAfterCrash(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -108,6 +105,9 @@ func (s *Session) repair(ctx context.Context) error {
 		open = append(open, ask.req)
 	}
 	s.mu.Unlock()
+	if err := s.matchAsks(ctx, open); err != nil {
+		return err
+	}
 	for _, r := range open {
 		if err := s.record(ctx, r.ID); err != nil {
 			return err
@@ -116,40 +116,40 @@ func (s *Session) repair(ctx context.Context) error {
 	return s.mindAll(open)
 }
 
-// missedAsks returns asks that the store has and the log has not, since the
-// owner died in between. One without a call that waits is settled.
-func (s *Session) missedAsks(ctx context.Context) ([]Event, error) {
+// matchAsks makes the store's open asks those of the log. The store lacks
+// one whose owner died right after the log had it; it has one too many when
+// a damaged log lost its end.
+func (s *Session) matchAsks(ctx context.Context, open []approvals.Request) error {
+	for _, r := range open {
+		_, err := s.m.o.Store.GetAsk(ctx, r.ID)
+		if errors.Is(err, ErrNotFound) {
+			err = s.m.o.Store.PutAsk(ctx, s.lease, r)
+		}
+		if err != nil {
+			return s.storeFailed(err)
+		}
+	}
 	stored, err := s.m.o.Store.OpenAsks(ctx, s.spec.ID)
 	if err != nil {
-		return nil, s.storeFailed(err)
+		return s.storeFailed(err)
 	}
-	var missed []Event
 	for _, ask := range stored {
 		r := ask.Request
-		if _, known := s.state.asks[r.ID]; known {
-			continue
-		}
-		if c, ok := s.state.calls[r.CallID]; ok && !c.executing && !c.approved {
-			missed = append(missed, Asked{Request: r})
+		if slices.ContainsFunc(open, func(o approvals.Request) bool { return o.ID == r.ID }) {
 			continue
 		}
 		a := approvals.Answer{Choice: approvals.Unanswered, By: "open", At: s.m.now()}
 		if _, err := s.m.o.Store.AnswerAsk(ctx, r.ID, a, approvals.Settle(&r, a)); err != nil && !errors.Is(err, ErrConflict) {
-			return nil, s.storeFailed(err)
+			return s.storeFailed(err)
 		}
 	}
-	return missed, nil
+	return nil
 }
 
-// endAfterCrash stores the missed asks and the ends that are missing.
-func (s *Session) endAfterCrash(ctx context.Context, missed []Event) error {
+// endAfterCrash stores the ends that are missing.
+func (s *Session) endAfterCrash(ctx context.Context) error {
 	s.writing <- struct{}{}
 	defer func() { <-s.writing }()
-	if len(missed) > 0 {
-		if err := s.append(ctx, s.state.turn, true, missed); err != nil {
-			return err
-		}
-	}
 	claimed, err := s.claimed(ctx)
 	if err != nil {
 		return err
@@ -165,14 +165,17 @@ func (s *Session) endAfterCrash(ctx context.Context, missed []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	return s.append(ctx, turn, true, events)
+	return s.append(ctx, turn, true, events, nil)
 }
 
 // claimed returns the ends of calls that the dead owner was about to start:
 // a claim is given once.
 func (s *Session) claimed(ctx context.Context) ([]Event, error) {
 	var events []Event
-	for _, id := range s.approved() {
+	s.mu.Lock()
+	approved := s.approved()
+	s.mu.Unlock()
+	for _, id := range approved {
 		ask, err := s.m.o.Store.GetAsk(ctx, s.state.calls[id].ask)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return nil, s.storeFailed(err)

@@ -605,3 +605,69 @@ func TestRunnerThatCannotResume(t *testing.T) {
 		})
 	}
 }
+
+// dying is a process that is killed by its nth question.
+type dying struct {
+	*sessiontest.Process
+	puts int
+}
+
+func (d *dying) PutAsk(ctx context.Context, l session.Lease, r approvals.Request) error {
+	if d.puts--; d.puts == 0 {
+		d.Kill()
+	}
+	return d.Process.PutAsk(ctx, l, r)
+}
+
+// TestKilledWhileAsking: some questions can be answered already, others are
+// only in the log.
+func TestKilledWhileAsking(t *testing.T) {
+	for killed := 1; killed <= 3; killed++ {
+		t.Run(fmt.Sprint(killed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := session.NewMemory()
+				run := sessiontest.NewResuming(sessiontest.RunSettled(result), asking(result, "a", "b", "c"))
+				p := &dying{sessiontest.NewProcess(shared), killed}
+				m := session.NewManager(t.Context(), session.Options{Store: p, NewRunner: run})
+				s, err := m.Create(t.Context(), session.Spec{Cwd: "/"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Start(t.Context(), prompt(session.AskWait)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				_ = m.Close(t.Context()) // its process is dead
+				open, err := shared.OpenAsks(t.Context(), s.ID())
+				if err != nil || len(open) != killed-1 {
+					t.Fatalf("%d open asks, %v", len(open), err)
+				}
+				want := map[string]string{"a": "completed", "b": "completed", "c": "completed"}
+				for _, ask := range open {
+					answerOutside(t, shared, s.ID(), ask.Request.CallID, approvals.AllowWorkspace)
+				}
+				_, m2 := on(t, shared, run)
+				s2 := mustOpen(t, m2, s.ID())
+				again, err := s2.OpenAsks(t.Context())
+				if err != nil || len(again) != 3-len(open) {
+					t.Fatalf("%d asks are open again, %v", len(again), err)
+				}
+				for _, ask := range again {
+					answer(t, s2, ask.Request.CallID, approvals.AllowOnce)
+				}
+				synctest.Wait()
+				recs := wholeLog(t, shared, s.ID())
+				checkLog(t, recs)
+				for _, end := range only[session.CallEnded](recs) {
+					if want[end.CallID] != string(end.State) {
+						t.Errorf("call %s is %s", end.CallID, end.State)
+					}
+					delete(want, end.CallID)
+				}
+				if gs, err := shared.Grants(t.Context(), "/"); len(want) > 0 || err != nil || len(gs) != len(open) {
+					t.Errorf("no end of %v, %d grants of %d answers, %v", want, len(gs), len(open), err)
+				}
+			})
+		})
+	}
+}

@@ -60,13 +60,17 @@ func (t *Turn) store(ctx context.Context, sync bool, evs []Event) error {
 
 // write appends to the log as part of this turn.
 func (t *Turn) write(ctx context.Context, sync bool, build func(context.Context) ([]Event, error)) error {
-	err := t.s.write(ctx, sync, func(ctx context.Context) (string, []Event, error) {
+	return t.writeThen(ctx, sync, build, nil)
+}
+
+func (t *Turn) writeThen(ctx context.Context, sync bool, build func(context.Context) ([]Event, error), then func(context.Context) error) error {
+	err := t.s.writeThen(ctx, sync, func(ctx context.Context) (string, []Event, error) {
 		if t.s.current() != t || t.s.openTurn() != t.id {
 			return "", nil, fmt.Errorf("turn %s has ended: %w", t.id, ErrClosed)
 		}
 		evs, err := build(ctx)
 		return t.id, evs, err
-	})
+	}, then)
 	t.note(err)
 	return err
 }
