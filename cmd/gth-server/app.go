@@ -51,7 +51,7 @@ type closer struct {
 const (
 	shutdownGrace = 5 * time.Second
 	editorGrace   = 400 * time.Millisecond
-	forcedGrace   = 300 * time.Millisecond // after either, for what was killed to be gone
+	forcedGrace   = 1500 * time.Millisecond // after either, for what is killed to be gone
 )
 
 // newApp reads the configuration and starts what the command needs. The

@@ -129,7 +129,7 @@ func (c *asksAnswerCmd) answer(ctx context.Context, std stdio, req approvals.Req
 			return a, usage(fmt.Errorf("answer %s is not offered for this question: use one of %s", c.Choice, strings.Join(offered(req), ", ")))
 		}
 	case std.inTTY && std.errTTY:
-		person := terminal.NewAsker(std.in, std.err, terminal.Painter{On: colour(std, std.errTTY)}, terminalWidth())
+		person := std.asker(std.err, std.errTTY)
 		a = person.Ask(ctx, req)
 		if a.Choice == approvals.Unanswered {
 			return a, context.Cause(ctx)

@@ -63,7 +63,7 @@ func (c *demoCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 	paint := terminal.Painter{On: colour(std, std.outTTY)}
 	ask := &demoAnswers{ctx: ctx, out: std.out, paint: paint}
 	if std.inTTY && std.outTTY {
-		ask.person = terminal.NewAsker(std.in, std.out, paint, terminalWidth())
+		ask.person = std.asker(std.out, std.outTTY)
 	}
 	watch := watchers{&progress{out: std.out, paint: paint, verb: true}, ask}
 	if c.JSON {

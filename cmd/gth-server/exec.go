@@ -97,8 +97,7 @@ func (c *execCmd) settle(ctx context.Context, std stdio, v approvals.Verdict) er
 	case c.Yes && v.Action == approvals.Ask && req.Outcome != approvals.Catastrophic && req.Outcome != approvals.Attack:
 		answer = approvals.Answer{Choice: approvals.AllowOnce, By: "--yes", At: time.Now()}
 	case std.inTTY && std.errTTY:
-		paint := terminal.Painter{On: colour(std, std.errTTY)}
-		answer = terminal.NewAsker(std.in, std.err, paint, terminalWidth()).Ask(ctx, req)
+		answer = std.asker(std.err, std.errTTY).Ask(ctx, req)
 	case v.Action == approvals.Halt:
 		return &exitError{code: exitAttack, err: fmt.Errorf("exec: halted: the command was rated an attack: %s", terminal.Escape(req.Reason))}
 	default:

@@ -23,6 +23,9 @@ type Asker struct {
 	Paint Painter
 	Width int
 	By    string // recorded with the answer
+	// Forget drops what was typed before the question was shown, which
+	// cannot be an answer to it. It may be nil.
+	Forget func()
 
 	mu    sync.Mutex
 	lines *lineReader
@@ -30,7 +33,7 @@ type Asker struct {
 
 // NewAsker returns an Asker that reads answers from in.
 func NewAsker(in io.Reader, out io.Writer, paint Painter, width int) *Asker {
-	return &Asker{Out: out, Paint: paint, Width: width, By: "terminal", lines: &lineReader{in: in}}
+	return &Asker{Out: out, Paint: paint, Width: width, By: "terminal", lines: &lineReader{in: bufio.NewReader(in)}}
 }
 
 // Ask shows req and returns the answer. End of input counts as no. When ctx
@@ -39,6 +42,9 @@ func (a *Asker) Ask(ctx context.Context, req approvals.Request) approvals.Answer
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.show(req)
+	if a.Forget != nil {
+		a.Forget()
+	}
 	if req.Typed {
 		fmt.Fprintf(a.Out, "Type %q to run exactly this once; anything else stops: ", TypedConfirmation)
 	} else {
@@ -46,6 +52,9 @@ func (a *Asker) Ask(ctx context.Context, req approvals.Request) approvals.Answer
 	}
 	line, ok := a.lines.next(ctx)
 	ans := approvals.Answer{By: a.By, At: time.Now()}
+	if !ok {
+		fmt.Fprintln(a.Out) // nobody ended the line
+	}
 	if !ok && ctx.Err() != nil {
 		ans.Choice = approvals.Unanswered
 		return ans
@@ -57,7 +66,10 @@ func (a *Asker) Ask(ctx context.Context, req approvals.Request) approvals.Answer
 		}
 		return ans
 	}
-	ans.Choice = choose(req, line)
+	known := false
+	if ans.Choice, known = choose(req, line); !known {
+		fmt.Fprintln(a.Out, "That is none of the answers, so it counts as no.")
+	}
 	return ans
 }
 
@@ -104,64 +116,74 @@ func Header(req approvals.Request) string {
 
 func (a *Asker) menu(req approvals.Request) string {
 	var b strings.Builder
+	keys := []string{"o"}
 	offer := func(key, what string, o *approvals.Offer) {
 		if o != nil {
 			fmt.Fprintf(&b, "  [%s] %s: %s\n", key, what, Escape(o.Preview))
+			keys = append(keys, key)
 		}
 	}
 	b.WriteString("  [o] allow once\n")
 	offer("s", "allow for this session", req.AllowSession)
 	offer("w", "allow in this workspace", req.AllowWorkspace)
 	b.WriteString("  [N] reject once\n")
+	keys = append(keys, "N")
 	offer("d", "reject for this session", req.RejectSession)
-	b.WriteString("Answer [o/s/w/N/d]: ")
+	fmt.Fprintf(&b, "Answer [%s]: ", strings.Join(keys, "/"))
 	return b.String()
 }
 
-// choose maps a line to an answer; a key that was not offered refuses.
-func choose(req approvals.Request, line string) approvals.Choice {
+// choose maps a line to an answer; a key that was not offered refuses, and
+// is not known.
+func choose(req approvals.Request, line string) (c approvals.Choice, known bool) {
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "o":
-		return approvals.AllowOnce
+		return approvals.AllowOnce, true
 	case "s":
 		if req.AllowSession != nil {
-			return approvals.AllowSession
+			return approvals.AllowSession, true
 		}
 	case "w":
 		if req.AllowWorkspace != nil {
-			return approvals.AllowWorkspace
+			return approvals.AllowWorkspace, true
 		}
 	case "d":
 		if req.RejectSession != nil {
-			return approvals.RejectSession
+			return approvals.RejectSession, true
 		}
+	case "", "n":
+		return approvals.RejectOnce, true
 	}
-	return approvals.RejectOnce
+	return approvals.RejectOnce, false
 }
 
-// lineReader reads lines in a goroutine, because a read of a terminal
-// cannot be given up: when a context ends, that goroutine stays in its read
-// until the input ends or the process does, and its line serves the next
-// question.
+// lineReader reads a line when one is asked for, in a goroutine, because a
+// read of a terminal cannot be given up: when a context ends, that
+// goroutine stays in its read until the input ends or the process does, and
+// its line is dropped. It is not safe for concurrent use.
 type lineReader struct {
-	in   io.Reader
-	once sync.Once
-	ch   chan string
+	in      *bufio.Reader
+	pending chan string // of a read that was given up
 }
 
 func (r *lineReader) next(ctx context.Context) (string, bool) {
-	r.once.Do(func() {
-		r.ch = make(chan string)
-		go func() {
-			defer close(r.ch)
-			scan := bufio.NewScanner(r.in)
-			for scan.Scan() {
-				r.ch <- scan.Text()
-			}
-		}()
-	})
+	if r.pending != nil {
+		select {
+		case <-r.pending:
+		case <-ctx.Done():
+			return "", false
+		}
+	}
+	r.pending = make(chan string, 1)
+	go func(ch chan<- string) {
+		defer close(ch)
+		if line, err := r.in.ReadString('\n'); err == nil {
+			ch <- line
+		}
+	}(r.pending)
 	select {
-	case line, ok := <-r.ch:
+	case line, ok := <-r.pending:
+		r.pending = nil
 		return line, ok
 	case <-ctx.Done():
 		return "", false
