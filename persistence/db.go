@@ -27,7 +27,7 @@ type DB struct {
 	dir    string
 	gen    generation
 	badger *badger.DB
-	files  *walFiles
+	files  *logFiles
 	secret []byte
 
 	readOnly bool   // the directory takes no writes
@@ -120,7 +120,7 @@ func (d *DB) begin() error {
 		return err
 	}
 	d.seat = &seat{db: d, owner: own}
-	if d.files, err = openWALFiles(d.gen.path()); err != nil {
+	if d.files, err = openLogFiles(d.gen.path()); err != nil {
 		return err
 	}
 	if err := d.migrate(); err != nil {
@@ -224,7 +224,7 @@ func (d *DB) Close() error {
 
 	d.stop()
 	d.running.Wait()
-	if err := d.closeBadger(); err != nil {
+	if err := errors.Join(d.files.close(), d.closeBadger()); err != nil {
 		return fmt.Errorf("close the store in %s: %w", d.dir, err)
 	}
 	return nil

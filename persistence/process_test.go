@@ -493,16 +493,9 @@ func TestUnservedStore(t *testing.T) {
 
 const memoryEnv = "GTH_PERSISTENCE_TEST_MEMORY"
 
-// printMemory prints what an empty store that is open adds to this process.
+// printMemory prints what an empty store that is open adds to this process,
+// the code that is loaded for it included.
 func printMemory(dir string) error {
-	// Once to load the code, which is no cost of the store's.
-	warm, err := OpenShared(context.Background(), Options{Dir: dir + "-warm"})
-	if err == nil {
-		err = warm.Close()
-	}
-	if err != nil {
-		return err
-	}
 	before := resident()
 	s, err := OpenShared(context.Background(), Options{Dir: dir})
 	if err != nil {

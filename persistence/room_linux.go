@@ -15,3 +15,6 @@ func allocate(f *os.File, n int64) error {
 	}
 	return err
 }
+
+// syncData puts the content of f on the disk, without its times.
+func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
@@ -152,6 +153,7 @@ func (d *DB) commitSome(group []*write) int {
 			finish(group[:n+1], fmt.Errorf("write: %w", w.err))
 			return n + 1
 		}
+		d.files.wrote(t.changes)
 		n++
 	}
 	var err error
@@ -247,10 +249,13 @@ func (d *DB) commit(b *badger.Txn) error {
 
 // sync returns when everything that was committed is on the disk.
 func (d *DB) sync() error {
-	if err := d.files.syncRetired(); err != nil {
-		return d.fail(fmt.Errorf("sync %s: %w", d.dir, err))
+	sync := d.files.sync
+	if runtime.GOOS == "windows" {
+		// There a file's sync leaves out what was written to its mapping, and
+		// an open file can not be removed.
+		sync = d.badger.Sync
 	}
-	if err := d.badger.Sync(); err != nil {
+	if err := sync(); err != nil {
 		return d.fail(fmt.Errorf("sync %s: %w", d.dir, err))
 	}
 	return nil
