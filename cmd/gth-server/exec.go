@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/gth-server/gth-server/approvals"
-	"github.com/gth-server/gth-server/cmd/gth-server/internal/terminal"
 	"github.com/gth-server/gth-server/runner"
 	"github.com/gth-server/gth-server/telemetry"
 )
@@ -17,7 +17,7 @@ type execCmd struct {
 	Rung    given    `help:"Rung to decide at: manual, write, assisted, auto or bypass." placeholder:"RUNG" short:"r"`
 	Cwd     given    `help:"Run in DIR." placeholder:"DIR" default:"."`
 	Yes     bool     `short:"y" help:"Answer questions with yes, once; never for a call that was rated catastrophic or an attack."`
-	Command []string `arg:"" passthrough:"" help:"The command, after --: one word is shell text, several are the words of a command."`
+	Command []string `arg:"" optional:"" passthrough:"" help:"The command, after --: one word is shell text, several are the words of a command."`
 }
 
 // Run decides about one command as a session would, and runs it.
@@ -83,7 +83,7 @@ func (c *execCmd) outcome(code int, err error) error {
 // settle returns nil when the command may run.
 func (c *execCmd) settle(ctx context.Context, std stdio, v approvals.Verdict) error {
 	refused := func(what string) error {
-		return &exitError{code: exitRefused, err: fmt.Errorf("exec: the command was %s at stage %s: %s", what, v.Stage, terminal.Escape(whyOf(v)))}
+		return &exitError{code: exitRefused, err: fmt.Errorf("exec: the command was %s at stage %s: %s", what, v.Stage, whyOf(v))}
 	}
 	if v.Action == approvals.Approve {
 		return nil
@@ -97,11 +97,12 @@ func (c *execCmd) settle(ctx context.Context, std stdio, v approvals.Verdict) er
 	case c.Yes && v.Action == approvals.Ask && req.Outcome != approvals.Catastrophic && req.Outcome != approvals.Attack:
 		answer = approvals.Answer{Choice: approvals.AllowOnce, By: "--yes", At: time.Now()}
 	case std.inTTY && std.errTTY:
+		req.AllowSession, req.AllowWorkspace, req.RejectSession = nil, nil, nil // there is no session to keep them
 		answer = std.asker(std.err, std.errTTY).Ask(ctx, req)
 	case v.Action == approvals.Halt:
-		return &exitError{code: exitAttack, err: fmt.Errorf("exec: halted: the command was rated an attack: %s", terminal.Escape(req.Reason))}
+		return &exitError{code: exitAttack, err: fmt.Errorf("exec: halted: the command was rated an attack: %s", req.Reason)}
 	default:
-		return &exitError{code: exitPerson, err: fmt.Errorf("exec: a person is needed at stage %s: %s: run it at a terminal, or add an approvals.allow entry", v.Stage, terminal.Escape(req.Why))}
+		return &exitError{code: exitPerson, err: fmt.Errorf("exec: a person is needed at stage %s: %s: run it at a terminal, answer with --yes, or add an approvals.allow entry", v.Stage, strings.TrimSuffix(req.Why, "."))}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

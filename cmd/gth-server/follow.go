@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/gth-server/gth-server/approvals"
@@ -127,6 +128,9 @@ type progress struct {
 	out   io.Writer
 	paint terminal.Painter
 	verb  bool // command output and model text too
+
+	headings map[string]string // of the calls, by id
+	current  string            // id of the call whose lines are being printed
 }
 
 func (p *progress) record(rec session.Record) {
@@ -137,13 +141,35 @@ func (p *progress) record(rec session.Record) {
 			p.block("model", ev.Text, 12)
 		}
 	case session.CallAnnounced:
-		fmt.Fprintf(p.out, "%s %s\n", p.paint.Bold("→ "+terminal.Escape(ev.Call.Tool)), terminal.Escape(clip(ev.Title, 200)))
+		p.announced(ev)
 	case session.Decided:
+		p.about(ev.CallID)
 		fmt.Fprintf(p.out, "  %s\n", p.verdict(ev))
 	case session.CallEnded:
+		p.about(ev.CallID)
 		p.ended(ev)
 	case session.RungChanged:
 		fmt.Fprintf(p.out, "rung: %s → %s\n", ev.From, ev.To)
+	}
+}
+
+func (p *progress) announced(ev session.CallAnnounced) {
+	heading := p.paint.Bold("→ " + terminal.Escape(ev.Call.Tool))
+	if ev.Title != ev.Call.Tool {
+		heading += " " + terminal.Escape(clip(ev.Title, 200))
+	}
+	if p.headings == nil {
+		p.headings = map[string]string{}
+	}
+	p.headings[ev.Call.ID], p.current = heading, ev.Call.ID
+	fmt.Fprintln(p.out, heading)
+}
+
+// about names a call again when lines of another one stand in between.
+func (p *progress) about(id string) {
+	if heading := p.headings[id]; heading != "" && id != p.current {
+		p.current = id
+		fmt.Fprintln(p.out, heading)
 	}
 }
 
@@ -201,6 +227,10 @@ func (p *progress) ended(ev session.CallEnded) {
 		line += " by a guard, on the real words"
 	}
 	fmt.Fprintf(p.out, "  %s %s\n", line, p.paint.Dim(ev.Duration.Round(time.Millisecond).String()))
+	if !p.verb && ev.State == session.CallFailed && ev.ExitCode == nil {
+		first, _, _ := strings.Cut(ev.Result, "\n")
+		fmt.Fprintf(p.out, "  %s\n", p.paint.Dim(terminal.Escape(clip(first, 200))))
+	}
 	if p.verb {
 		text := ev.Display
 		if text == "" {

@@ -150,7 +150,7 @@ func (c *runCmd) explain(std stdio, sum *summary, err error) error {
 	case exitRefused:
 		err = fmt.Errorf("run ended, but policy refused %d of its calls (--strict)", sum.refused())
 	case exitLimit:
-		err = fmt.Errorf("run stopped at a limit (%s): %s", sum.Reason, orElse(sum.Error, "raise limits in the configuration, or give it less to do"))
+		err = fmt.Errorf("run stopped at a limit (%s): %s", sum.Reason, orElse(sum.Error, "raise limits or model.maxTokens in the configuration, or give it less to do"))
 	default:
 		err = errors.New(orElse(sum.Error, "run failed"))
 	}
