@@ -219,11 +219,23 @@ func (l batchLine) call() (approvals.Call, error) {
 	if err != nil {
 		return none, err
 	}
+	if l.Server == nil && *l.Tool == shellTool && !hasCommand(args) {
+		return none, errors.New("arguments of run_shell_command need a command that is a string")
+	}
 	call := approvals.Call{Tool: *l.Tool, Arguments: args}
 	if l.Server != nil {
 		call.Server, call.Name, call.Tool = *l.Server, *l.Tool, "mcp__"+*l.Server+"__"+*l.Tool
 	}
 	return call, nil
+}
+
+func hasCommand(args json.RawMessage) bool {
+	var members map[string]any
+	if json.Unmarshal(args, &members) != nil {
+		return false
+	}
+	_, ok := members["command"].(string)
+	return ok
 }
 
 // stand applies the line's rung, rules and working directory to those of

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/cmd/gth-server/internal/terminal"
 	"github.com/gth-server/gth-server/session/config"
 )
 
@@ -21,6 +24,7 @@ type cfgShowCmd struct {
 	surfaceFlag
 	modelFlags
 	Origin bool `help:"Say for each value where it comes from."`
+	JSON   bool `help:"Print it on one line."`
 }
 
 // Run prints the effective configuration. It holds no secret values: keys
@@ -30,10 +34,16 @@ func (c *cfgShowCmd) Run(std stdio, g *Globals) error {
 	if err != nil {
 		return err
 	}
+	var what any = describeConfig(cfg)
 	if c.Origin {
-		return writeJSON(std.out, cfg.Origins)
+		what = cfg.Origins
 	}
-	return writeJSON(std.out, describeConfig(cfg))
+	enc := json.NewEncoder(std.out)
+	enc.SetEscapeHTML(false)
+	if !c.JSON {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(what)
 }
 
 func describeConfig(cfg *config.Effective) map[string]any {
@@ -59,26 +69,46 @@ func describeConfig(cfg *config.Effective) map[string]any {
 
 type cfgValidateCmd struct {
 	surfaceFlag
+	JSON bool `help:"Print JSON."`
+}
+
+// validity is the JSON of config validate.
+type validity struct {
+	File   string   `json:"file"`
+	Valid  bool     `json:"valid"`
+	Errors []string `json:"errors"`
 }
 
 // Run checks every layer, the rules included.
 func (c *cfgValidateCmd) Run(std stdio, g *Globals) error {
 	cfg, err := loadConfig(std, g, modelFlags{}, c.Surface)
+	if err == nil {
+		_, err = approvals.Compile(cfg.Rules())
+	}
+	v := validity{File: string(g.Config), Valid: err == nil, Errors: []string{}}
 	if err != nil {
-		return err
+		v.Errors = strings.Split(err.Error(), "\n")
+	} else {
+		v.File = cfg.File
 	}
-	if _, err := approvals.Compile(cfg.Rules()); err != nil {
+	if c.JSON {
+		if failed := writeJSON(std.out, v); failed != nil {
+			return failed
+		}
+	}
+	switch {
+	case err != nil:
 		return usage(err)
+	case c.JSON:
+		return nil
 	}
-	where := cfg.File
-	if where == "" {
-		where = "no configuration file; the defaults"
-	}
-	_, err = fmt.Fprintf(std.out, "%s: valid\n", where)
+	_, err = fmt.Fprintf(std.out, "%s: valid\n", terminal.Escape(orElse(v.File, "no configuration file; the defaults")))
 	return err
 }
 
-type cfgSchemaCmd struct{}
+type cfgSchemaCmd struct {
+	JSON bool `help:"The schema is JSON in any case."`
+}
 
 // Run prints the schema.
 func (c *cfgSchemaCmd) Run(std stdio) error {

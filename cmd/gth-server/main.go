@@ -68,7 +68,7 @@ func run(ctx context.Context, std stdio, args []string) int {
 		kong.Description("A coding agent whose every tool call passes one gate."),
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { exited = code; panic(helpShown{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Vars{"version": version},
 	)
 	if err != nil {

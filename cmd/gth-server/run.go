@@ -13,14 +13,14 @@ import (
 
 type runCmd struct {
 	modelFlags
-	Prompt string `arg:"" optional:"" help:"What to do; - reads it from standard input."`
-	File   given  `short:"f" help:"Read the prompt from FILE; - is standard input." placeholder:"FILE"`
-	Cwd    given  `help:"Work in DIR." placeholder:"DIR" default:"."`
-	Output string `help:"Standard output: text (the answer), json (one summary) or jsonl (every record)." enum:"text,json,jsonl" default:"text"`
-	OnAsk  string `help:"When a call needs a person: fail ends the run with exit 10, deny refuses the call and goes on, queue keeps the question and ends with exit 10." enum:"fail,deny,queue" default:"fail" name:"on-ask"`
-	Resume given  `help:"Go on with this session instead of a new one; without a prompt, behind the answers to its questions." placeholder:"SESSION"`
-	Strict *bool  `help:"Exit 12 when a call was refused by policy. On by default when CI is set." negatable:""`
-	Quiet  bool   `short:"q" help:"No progress on standard error."`
+	Prompt []string `arg:"" optional:"" help:"What to do, as one argument; - reads it from standard input."`
+	File   given    `short:"f" help:"Read the prompt from FILE; - is standard input." placeholder:"FILE"`
+	Cwd    given    `help:"Work in DIR." placeholder:"DIR" default:"."`
+	Output string   `help:"Standard output: text (the answer), json (one summary) or jsonl (every record)." enum:"text,json,jsonl" default:"text"`
+	OnAsk  string   `help:"When a call needs a person: fail ends the run with exit 10, deny refuses the call and goes on, queue keeps the question and ends with exit 10." enum:"fail,deny,queue" default:"fail" name:"on-ask"`
+	Resume given    `help:"Go on with this session instead of a new one; without a prompt, behind the answers to its questions." placeholder:"SESSION"`
+	Strict *bool    `help:"Exit 12 when a call was refused by policy. On by default when CI is set." negatable:""`
+	Quiet  bool     `short:"q" help:"No progress on standard error."`
 }
 
 // Run plays one prompt without a person.
@@ -56,15 +56,18 @@ func (c *runCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 }
 
 func (c *runCmd) prompt(ctx context.Context, std stdio) (text string, err error) {
+	given := strings.Join(c.Prompt, " ")
 	switch {
-	case c.File != "" && c.Prompt != "":
+	case len(c.Prompt) > 1:
+		return "", usage(fmt.Errorf("run takes the prompt as one argument: quote it: gth-server run %s", shellQuote(given)))
+	case c.File != "" && given != "":
 		return "", usage(errors.New("run takes a prompt or -f FILE, not both"))
-	case c.File == "-" || c.File == "" && c.Prompt == "-":
+	case c.File == "-" || c.File == "" && given == "-":
 		text, err = await(ctx, func() (string, error) { return readPrompt(std.in) })
 	case c.File != "":
 		text, err = promptFile(ctx, string(c.File))
 	default:
-		text = c.Prompt
+		text = given
 	}
 	if err != nil || text == "" && c.Resume != "" {
 		return "", err
