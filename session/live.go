@@ -85,6 +85,18 @@ func (s *Session) Rung() approvals.Rung {
 	return s.state.rung
 }
 
+// Title returns the session's name: the first line of its first prompt,
+// unless it was given another. Empty before there is one.
+func (s *Session) Title() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.title
+}
+
+// Records returns the session's whole log up to now. The caller must not
+// change it.
+func (s *Session) Records() []Record { return s.hub.records() }
+
 // SetRung moves the session to another rung; a stricter one drops the
 // session grants that were born at a looser one.
 func (s *Session) SetRung(ctx context.Context, r approvals.Rung, by string) error {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gth-server/gth-server/approvals"
@@ -47,6 +48,9 @@ func newState(rung approvals.Rung) state {
 func fold(st *state, ev Event) {
 	switch e := ev.(type) {
 	case TurnStarted:
+		if st.title == "" {
+			st.title = titleOf(e.Prompt)
+		}
 		st.turn, st.usage = e.ID, Usage{}
 	case TurnEnded:
 		st.turn = ""
@@ -126,4 +130,25 @@ func (u Usage) plus(v Usage) Usage {
 		Input: u.Input + v.Input, Output: u.Output + v.Output,
 		Cached: u.Cached + v.Cached, Reasoning: u.Reasoning + v.Reasoning,
 	}
+}
+
+// titleLength bounds a title that comes from a prompt, in characters.
+const titleLength = 80
+
+// titleOf names a session by the first line of text in its first prompt.
+func titleOf(prompt []Block) string {
+	for _, b := range prompt {
+		for line := range strings.Lines(b.Text) {
+			words := strings.Fields(strings.ToValidUTF8(line, "\uFFFD"))
+			if len(words) == 0 {
+				continue
+			}
+			title := []rune(strings.Join(words, " "))
+			if len(title) > titleLength {
+				title = append(title[:titleLength-1], '…')
+			}
+			return string(title)
+		}
+	}
+	return ""
 }

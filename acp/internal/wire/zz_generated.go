@@ -543,6 +543,34 @@ func (v *CurrentModeUpdate) UnmarshalJSON(b []byte) error {
 	return o.err
 }
 
+// DeleteSessionRequest is the schema's DeleteSessionRequest.
+type DeleteSessionRequest struct {
+	Meta      json.RawMessage `json:"_meta,omitempty"`
+	SessionID SessionID       `json:"sessionId"`
+}
+
+// UnmarshalJSON reads a DeleteSessionRequest by the schema's rules.
+func (v *DeleteSessionRequest) UnmarshalJSON(b []byte) error {
+	*v = DeleteSessionRequest{}
+	o := newObject(b, "DeleteSessionRequest")
+	lenient(o, "_meta", &v.Meta)
+	required(o, "sessionId", &v.SessionID)
+	return o.err
+}
+
+// DeleteSessionResponse is the schema's DeleteSessionResponse.
+type DeleteSessionResponse struct {
+	Meta json.RawMessage `json:"_meta,omitempty"`
+}
+
+// UnmarshalJSON reads a DeleteSessionResponse by the schema's rules.
+func (v *DeleteSessionResponse) UnmarshalJSON(b []byte) error {
+	*v = DeleteSessionResponse{}
+	o := newObject(b, "DeleteSessionResponse")
+	lenient(o, "_meta", &v.Meta)
+	return o.err
+}
+
 // Diff is the schema's Diff.
 type Diff struct {
 	Meta    json.RawMessage `json:"_meta,omitempty"`
@@ -768,6 +796,96 @@ func (v *InitializeResponse) UnmarshalJSON(b []byte) error {
 	lenient(o, "agentInfo", &v.AgentInfo)
 	lenientList(o, "authMethods", &v.AuthMethods)
 	required(o, "protocolVersion", &v.ProtocolVersion)
+	return o.err
+}
+
+// ListSessionsRequest is the schema's ListSessionsRequest.
+type ListSessionsRequest struct {
+	Meta   json.RawMessage `json:"_meta,omitempty"`
+	Cursor Opt[string]     `json:"cursor,omitzero"`
+	Cwd    Opt[string]     `json:"cwd,omitzero"`
+}
+
+// UnmarshalJSON reads a ListSessionsRequest by the schema's rules.
+func (v *ListSessionsRequest) UnmarshalJSON(b []byte) error {
+	*v = ListSessionsRequest{}
+	o := newObject(b, "ListSessionsRequest")
+	lenient(o, "_meta", &v.Meta)
+	optional(o, "cursor", &v.Cursor)
+	optional(o, "cwd", &v.Cwd)
+	return o.err
+}
+
+// ListSessionsResponse is the schema's ListSessionsResponse.
+type ListSessionsResponse struct {
+	Meta       json.RawMessage `json:"_meta,omitempty"`
+	NextCursor Opt[string]     `json:"nextCursor,omitzero"`
+	Sessions   []SessionInfo   `json:"sessions"`
+}
+
+// UnmarshalJSON reads a ListSessionsResponse by the schema's rules.
+func (v *ListSessionsResponse) UnmarshalJSON(b []byte) error {
+	*v = ListSessionsResponse{}
+	o := newObject(b, "ListSessionsResponse")
+	lenient(o, "_meta", &v.Meta)
+	lenient(o, "nextCursor", &v.NextCursor)
+	lenientList(o, "sessions", &v.Sessions)
+	return o.err
+}
+
+// MarshalJSON writes a ListSessionsResponse; empty lists are [].
+func (v ListSessionsResponse) MarshalJSON() ([]byte, error) {
+	type plain ListSessionsResponse
+	if v.Sessions == nil {
+		v.Sessions = []SessionInfo{}
+	}
+	return json.Marshal(plain(v))
+}
+
+// LoadSessionRequest is the schema's LoadSessionRequest.
+type LoadSessionRequest struct {
+	Meta                  json.RawMessage `json:"_meta,omitempty"`
+	AdditionalDirectories []string        `json:"additionalDirectories,omitzero"`
+	Cwd                   string          `json:"cwd"`
+	MCPServers            []MCPServer     `json:"mcpServers"`
+	SessionID             SessionID       `json:"sessionId"`
+}
+
+// UnmarshalJSON reads a LoadSessionRequest by the schema's rules.
+func (v *LoadSessionRequest) UnmarshalJSON(b []byte) error {
+	*v = LoadSessionRequest{}
+	o := newObject(b, "LoadSessionRequest")
+	lenient(o, "_meta", &v.Meta)
+	lenientList(o, "additionalDirectories", &v.AdditionalDirectories)
+	required(o, "cwd", &v.Cwd)
+	lenientList(o, "mcpServers", &v.MCPServers)
+	required(o, "sessionId", &v.SessionID)
+	return o.err
+}
+
+// MarshalJSON writes a LoadSessionRequest; empty lists are [].
+func (v LoadSessionRequest) MarshalJSON() ([]byte, error) {
+	type plain LoadSessionRequest
+	if v.MCPServers == nil {
+		v.MCPServers = []MCPServer{}
+	}
+	return json.Marshal(plain(v))
+}
+
+// LoadSessionResponse is the schema's LoadSessionResponse.
+type LoadSessionResponse struct {
+	Meta          json.RawMessage            `json:"_meta,omitempty"`
+	ConfigOptions Opt[[]SessionConfigOption] `json:"configOptions,omitzero"`
+	Modes         Opt[SessionModeState]      `json:"modes,omitzero"`
+}
+
+// UnmarshalJSON reads a LoadSessionResponse by the schema's rules.
+func (v *LoadSessionResponse) UnmarshalJSON(b []byte) error {
+	*v = LoadSessionResponse{}
+	o := newObject(b, "LoadSessionResponse")
+	lenient(o, "_meta", &v.Meta)
+	lenient(o, "configOptions", &v.ConfigOptions)
+	lenient(o, "modes", &v.Modes)
 	return o.err
 }
 
@@ -1252,6 +1370,44 @@ func (v *ResourceLink) UnmarshalJSON(b []byte) error {
 	return o.err
 }
 
+// ResumeSessionRequest is the schema's ResumeSessionRequest.
+type ResumeSessionRequest struct {
+	Meta                  json.RawMessage `json:"_meta,omitempty"`
+	AdditionalDirectories []string        `json:"additionalDirectories,omitzero"`
+	Cwd                   string          `json:"cwd"`
+	MCPServers            []MCPServer     `json:"mcpServers,omitzero"`
+	SessionID             SessionID       `json:"sessionId"`
+}
+
+// UnmarshalJSON reads a ResumeSessionRequest by the schema's rules.
+func (v *ResumeSessionRequest) UnmarshalJSON(b []byte) error {
+	*v = ResumeSessionRequest{}
+	o := newObject(b, "ResumeSessionRequest")
+	lenient(o, "_meta", &v.Meta)
+	lenientList(o, "additionalDirectories", &v.AdditionalDirectories)
+	required(o, "cwd", &v.Cwd)
+	lenientList(o, "mcpServers", &v.MCPServers)
+	required(o, "sessionId", &v.SessionID)
+	return o.err
+}
+
+// ResumeSessionResponse is the schema's ResumeSessionResponse.
+type ResumeSessionResponse struct {
+	Meta          json.RawMessage            `json:"_meta,omitempty"`
+	ConfigOptions Opt[[]SessionConfigOption] `json:"configOptions,omitzero"`
+	Modes         Opt[SessionModeState]      `json:"modes,omitzero"`
+}
+
+// UnmarshalJSON reads a ResumeSessionResponse by the schema's rules.
+func (v *ResumeSessionResponse) UnmarshalJSON(b []byte) error {
+	*v = ResumeSessionResponse{}
+	o := newObject(b, "ResumeSessionResponse")
+	lenient(o, "_meta", &v.Meta)
+	lenient(o, "configOptions", &v.ConfigOptions)
+	lenient(o, "modes", &v.Modes)
+	return o.err
+}
+
 // Role is the schema's Role.
 type Role string
 
@@ -1466,6 +1622,29 @@ func (v *SessionDeleteCapabilities) UnmarshalJSON(b []byte) error {
 // SessionID is the schema's SessionId.
 type SessionID string
 
+// SessionInfo is the schema's SessionInfo.
+type SessionInfo struct {
+	Meta                  json.RawMessage `json:"_meta,omitempty"`
+	AdditionalDirectories []string        `json:"additionalDirectories,omitzero"`
+	Cwd                   string          `json:"cwd"`
+	SessionID             SessionID       `json:"sessionId"`
+	Title                 Opt[string]     `json:"title,omitzero"`
+	UpdatedAt             Opt[string]     `json:"updatedAt,omitzero"`
+}
+
+// UnmarshalJSON reads a SessionInfo by the schema's rules.
+func (v *SessionInfo) UnmarshalJSON(b []byte) error {
+	*v = SessionInfo{}
+	o := newObject(b, "SessionInfo")
+	lenient(o, "_meta", &v.Meta)
+	lenientList(o, "additionalDirectories", &v.AdditionalDirectories)
+	required(o, "cwd", &v.Cwd)
+	required(o, "sessionId", &v.SessionID)
+	lenient(o, "title", &v.Title)
+	lenient(o, "updatedAt", &v.UpdatedAt)
+	return o.err
+}
+
 // SessionInfoUpdate is the schema's SessionInfoUpdate.
 type SessionInfoUpdate struct {
 	Meta      json.RawMessage `json:"_meta,omitempty"`
@@ -1663,6 +1842,63 @@ func (v *SessionUpdate) UnmarshalJSON(b []byte) error {
 		return json.Unmarshal(b, v.UsageUpdate)
 	}
 	return nil
+}
+
+// SetSessionConfigOptionRequest is the schema's SetSessionConfigOptionRequest, kept as it came.
+type SetSessionConfigOptionRequest = json.RawMessage
+
+// SetSessionConfigOptionResponse is the schema's SetSessionConfigOptionResponse.
+type SetSessionConfigOptionResponse struct {
+	Meta          json.RawMessage       `json:"_meta,omitempty"`
+	ConfigOptions []SessionConfigOption `json:"configOptions"`
+}
+
+// UnmarshalJSON reads a SetSessionConfigOptionResponse by the schema's rules.
+func (v *SetSessionConfigOptionResponse) UnmarshalJSON(b []byte) error {
+	*v = SetSessionConfigOptionResponse{}
+	o := newObject(b, "SetSessionConfigOptionResponse")
+	lenient(o, "_meta", &v.Meta)
+	lenientList(o, "configOptions", &v.ConfigOptions)
+	return o.err
+}
+
+// MarshalJSON writes a SetSessionConfigOptionResponse; empty lists are [].
+func (v SetSessionConfigOptionResponse) MarshalJSON() ([]byte, error) {
+	type plain SetSessionConfigOptionResponse
+	if v.ConfigOptions == nil {
+		v.ConfigOptions = []SessionConfigOption{}
+	}
+	return json.Marshal(plain(v))
+}
+
+// SetSessionModeRequest is the schema's SetSessionModeRequest.
+type SetSessionModeRequest struct {
+	Meta      json.RawMessage `json:"_meta,omitempty"`
+	ModeID    SessionModeID   `json:"modeId"`
+	SessionID SessionID       `json:"sessionId"`
+}
+
+// UnmarshalJSON reads a SetSessionModeRequest by the schema's rules.
+func (v *SetSessionModeRequest) UnmarshalJSON(b []byte) error {
+	*v = SetSessionModeRequest{}
+	o := newObject(b, "SetSessionModeRequest")
+	lenient(o, "_meta", &v.Meta)
+	required(o, "modeId", &v.ModeID)
+	required(o, "sessionId", &v.SessionID)
+	return o.err
+}
+
+// SetSessionModeResponse is the schema's SetSessionModeResponse.
+type SetSessionModeResponse struct {
+	Meta json.RawMessage `json:"_meta,omitempty"`
+}
+
+// UnmarshalJSON reads a SetSessionModeResponse by the schema's rules.
+func (v *SetSessionModeResponse) UnmarshalJSON(b []byte) error {
+	*v = SetSessionModeResponse{}
+	o := newObject(b, "SetSessionModeResponse")
+	lenient(o, "_meta", &v.Meta)
+	return o.err
 }
 
 // StopReason is the schema's StopReason.
