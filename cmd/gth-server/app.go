@@ -78,7 +78,12 @@ func loadConfig(std stdio, g *Globals, m modelFlags, surface string) (*config.Ef
 }
 
 func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective, cwd string, keep keeping) (_ *app, err error) {
-	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, log: logger(std.err, g.Log), closing: std.closing, grace: shutdownGrace}
+	a := &app{cfg: cfg, cwd: cwd, rung: cfg.Rung, closing: std.closing, grace: shutdownGrace}
+	var closeLog func() error
+	if a.log, closeLog, err = openLog(std, g, cfg); err != nil {
+		return nil, err
+	}
+	a.later("log", func(context.Context) error { return closeLog() })
 	defer func() {
 		if err != nil {
 			a.close()
@@ -104,7 +109,7 @@ func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective,
 		return nil, usage(err)
 	}
 	a.later("telemetry", a.tel.Shutdown)
-	if a.store, err = keep.open(ctx, std, g, cfg); err != nil {
+	if a.store, err = keep.open(ctx, cfg, a.log); err != nil {
 		return nil, err
 	}
 	a.later("store", func(context.Context) error { return a.store.Close() })
@@ -112,7 +117,10 @@ func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective,
 		return nil, usage(fmt.Errorf("directory for long output: %w: set TMPDIR to a directory that can be written", err))
 	}
 	a.later("spill files", func(context.Context) error { return os.RemoveAll(a.spill) })
-	a.manager = session.NewManager(ctx, session.Options{Store: a.store, NewRunner: a.newRunner, Logger: a.log})
+	a.manager = session.NewManager(ctx, session.Options{
+		Store: a.store, NewRunner: a.newRunner, Logger: a.log,
+		AskExpiry: time.Duration(cfg.Limits.AskExpiryMs) * time.Millisecond,
+	})
 	a.later("sessions", a.closeSessions)
 	return a, nil
 }
@@ -144,12 +152,24 @@ func (a *app) newRunner(ctx context.Context, s session.Spec) (session.Runner, er
 		Logger:       a.log,
 		MaxSteps:     a.cfg.Limits.Steps,
 		MaxTokens:    a.cfg.Limits.TurnTokens,
+		Off:          toolsOff(a.cfg),
 		WallTime:     time.Duration(a.cfg.Limits.TurnMs) * time.Millisecond,
 		ShellTimeout: time.Duration(a.cfg.Shell.TimeoutMs) * time.Millisecond,
 		MaxOutput:    a.cfg.Shell.MaxOutputBytes,
 		Env:          a.env,
 		SpillDir:     spill,
 	})
+}
+
+// toolsOff lists the tools that the configuration switches off.
+func toolsOff(cfg *config.Effective) []string {
+	var off []string
+	for name, t := range cfg.BuiltInTools {
+		if t.Enabled != nil && !*t.Enabled {
+			off = append(off, name)
+		}
+	}
+	return off
 }
 
 func (a *app) later(name string, f func(context.Context) error) {
@@ -207,12 +227,4 @@ func secretNames(cfg *config.Effective) []string {
 		}
 	}
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
-}
-
-func logger(w io.Writer, level string) *slog.Logger {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelWarn
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
 }

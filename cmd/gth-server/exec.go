@@ -38,7 +38,11 @@ func (c *execCmd) Run(ctx context.Context, std stdio, g *Globals) (err error) {
 	if err != nil {
 		return usage(err)
 	}
-	log := logger(std.err, g.Log)
+	log, closeLog, err := openLog(std, g, cfg)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
 	tel, err := telemetry.Setup(ctx, telemetry.Config{Version: version, Getenv: std.env, OnError: func(err error) {
 		log.Warn("telemetry export failed", "err", err)
 	}})

@@ -82,6 +82,7 @@ func TestScript(t *testing.T) {
 			}
 			e.Setenv("PATH", strings.Join([]string{stand, bin, os.Getenv("PATH")}, string(os.PathListSeparator)))
 			e.Setenv("CALLED", called)
+			e.Setenv("PROGRAM", program(t))
 			e.Setenv("MODEL", model.URL)
 			e.Setenv("STRICT_MODEL", strict.URL)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
@@ -26,12 +27,12 @@ const (
 	onDiskBehind                // the same, opened behind the first answer
 )
 
-func (k keeping) open(ctx context.Context, std stdio, g *Globals, cfg *config.Effective) (session.Store, error) {
+func (k keeping) open(ctx context.Context, cfg *config.Effective, log *slog.Logger) (session.Store, error) {
 	if k == inMemory {
 		return session.NewMemory(), nil
 	}
 	store, err := persistence.OpenShared(ctx, persistence.Options{
-		Dir: filepath.Join(cfg.DataDir, storeDir), Logger: logger(std.err, g.Log), Background: k == onDiskBehind,
+		Dir: filepath.Join(cfg.DataDir, storeDir), Logger: log, Background: k == onDiskBehind,
 		Retention: time.Duration(cfg.Limits.RetentionDays) * 24 * time.Hour, MaxBytes: cfg.Limits.RetentionBytes,
 	})
 	if err != nil {
@@ -46,7 +47,12 @@ func withStore(ctx context.Context, std stdio, g *Globals, f func(session.Store)
 	if err != nil {
 		return err
 	}
-	store, err := onDisk.open(ctx, std, g, cfg)
+	log, closeLog, err := openLog(std, g, cfg)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	store, err := onDisk.open(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
