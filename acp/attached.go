@@ -32,14 +32,20 @@ type attached struct {
 	asks    map[string]context.CancelCauseFunc // by ask id
 }
 
-// attach starts the pump of s; close ends it.
+// attach starts the pump of a new session; close ends it.
 func attach(c *conn, s *session.Session) *attached {
-	a := &attached{
-		c: c, s: s, sub: s.Subscribe(0), pumped: make(chan struct{}), tr: newTranslator(),
-		ended: map[string]session.TurnEnded{}, asks: map[string]context.CancelCauseFunc{},
-	}
+	a := prepare(c, s)
 	go a.pump()
 	return a
+}
+
+// prepare makes s one of the connection's, without its pump: that begins
+// behind what is stored by now. Questions that wait come again.
+func prepare(c *conn, s *session.Session) *attached {
+	return &attached{
+		c: c, s: s, sub: s.Subscribe(session.Seq(len(s.Records()))), pumped: make(chan struct{}), tr: newTranslator(),
+		ended: map[string]session.TurnEnded{}, asks: map[string]context.CancelCauseFunc{},
+	}
 }
 
 // pump reads the session's log and tells the client, until either ends.
@@ -63,6 +69,10 @@ func (a *attached) handle(ev session.Event) {
 		a.c.notify(a.s.ID(), u)
 	}
 	switch e := ev.(type) {
+	case session.RungChanged:
+		for _, u := range a.c.rungUpdates(e.To) {
+			a.c.notify(a.s.ID(), u)
+		}
 	case session.Asked:
 		a.ask(e.Request)
 	case session.Answered:

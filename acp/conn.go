@@ -38,11 +38,17 @@ func newConn(ctx context.Context, s *Server) *conn {
 
 // methods are the requests that are served once the client has initialized.
 var methods = map[string]func(*conn, stream.Request) stream.Work{
-	wire.MethodAuthenticate:  (*conn).authenticate,
-	wire.MethodSessionNew:    (*conn).newSession,
-	wire.MethodSessionPrompt: (*conn).prompt,
-	wire.MethodSessionClose:  (*conn).closeSession,
-	wire.MethodSessionCancel: (*conn).cancelSession,
+	wire.MethodAuthenticate:           (*conn).authenticate,
+	wire.MethodSessionNew:             (*conn).newSession,
+	wire.MethodSessionList:            (*conn).listSessions,
+	wire.MethodSessionLoad:            (*conn).loadSession,
+	wire.MethodSessionResume:          (*conn).resumeSession,
+	wire.MethodSessionDelete:          (*conn).deleteSession,
+	wire.MethodSessionSetMode:         (*conn).setMode,
+	wire.MethodSessionSetConfigOption: (*conn).setConfigOption,
+	wire.MethodSessionPrompt:          (*conn).prompt,
+	wire.MethodSessionClose:           (*conn).closeSession,
+	wire.MethodSessionCancel:          (*conn).cancelSession,
 }
 
 // accept takes a message in its turn.

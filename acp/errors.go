@@ -16,7 +16,7 @@ var (
 	errClientCancel = errors.New("the client cancelled the turn")
 	errSuperseded   = errors.New("a new prompt took the place of the turn")
 	errSessionClose = errors.New("the client closed the session")
-	errConnEnded    = errors.New("the client went away")
+	errConnEnded    = fmt.Errorf("the client went away: %w", session.ErrOwnerLost)
 	errTurnOver     = errors.New("the turn is over")
 	errSettled      = errors.New("the question is answered")
 )

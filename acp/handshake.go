@@ -26,7 +26,11 @@ func (c *conn) initialize(r stream.Request) stream.Work {
 	res := wire.InitializeResponse{
 		ProtocolVersion: wire.Version,
 		AgentCapabilities: wire.AgentCapabilities{
-			SessionCapabilities: wire.SessionCapabilities{Close: wire.Some(wire.SessionCloseCapabilities{})},
+			LoadSession: true,
+			SessionCapabilities: wire.SessionCapabilities{
+				Close: wire.Some(wire.SessionCloseCapabilities{}), Delete: wire.Some(wire.SessionDeleteCapabilities{}),
+				List: wire.Some(wire.SessionListCapabilities{}), Resume: wire.Some(wire.SessionResumeCapabilities{}),
+			},
 		},
 		AgentInfo:   wire.Some(info),
 		AuthMethods: []wire.AuthMethod{},

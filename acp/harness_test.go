@@ -180,7 +180,7 @@ func start(newRunner session.NewRunner) *server {
 	s := &server{in: inW, out: outR, served: make(chan error, 1), cancel: cancel}
 	s.check = &validator{out: outW}
 	s.manager = session.NewManager(context.WithoutCancel(ctx), session.Options{Store: session.NewMemory(), NewRunner: newRunner})
-	srv := New(Options{Manager: s.manager, Name: "gth-server", Title: "Gth", Version: "0.0.1"})
+	srv := New(Options{Manager: s.manager, Name: "gth-server", Title: "Gth", Version: "0.0.1", Ceiling: approvals.Bypass})
 	go func() {
 		err := srv.Serve(ctx, io.TeeReader(inR, &s.check.sent), s.check)
 		outW.Close()

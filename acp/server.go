@@ -27,6 +27,7 @@ type Options struct {
 	Title   string         // name for people
 	Version string         // of the agent
 	Rung    approvals.Rung // of new sessions
+	Ceiling approvals.Rung // the loosest rung that a session may be moved to
 	Logger  *slog.Logger   // nil discards
 }
 

@@ -36,7 +36,11 @@ func (c *conn) newSession(r stream.Request) stream.Work {
 			defer cancel()
 			return nil, failure("the session could not be made", closeFor(cctx, a))
 		}
-		return wire.NewSessionResponse{SessionID: wire.SessionID(s.ID()), Meta: c.serverReport(s.ID(), r.Params)}, nil
+		rung := s.Rung()
+		return wire.NewSessionResponse{
+			SessionID: wire.SessionID(s.ID()), Modes: wire.Some(c.modes(rung)), ConfigOptions: wire.Some(c.configOptions(rung)),
+			Meta: c.serverReport(s.ID(), r.Params),
+		}, nil
 	}
 }
 

@@ -117,10 +117,15 @@ func (t *translator) announce(e session.CallAnnounced) []wire.SessionUpdate {
 		c.locations = append(c.locations, loc)
 	}
 	t.calls[c.id] = c
-	return []wire.SessionUpdate{{ToolCall: &wire.ToolCall{
+	return []wire.SessionUpdate{{ToolCall: c.pending()}}
+}
+
+// pending announces c.
+func (c *call) pending() *wire.ToolCall {
+	return &wire.ToolCall{
 		ToolCallID: wire.ToolCallID(c.id), Title: c.title, Kind: c.kind, Status: wire.ToolCallStatusPending,
 		RawInput: c.input, Locations: c.locations,
-	}}}
+	}
 }
 
 // announceAsked makes sure that no question comes before its call.

@@ -224,6 +224,8 @@ func (a *attached) cancel() {
 		a.cancelTurn(a.running, errClientCancel)
 	case a.waiting != nil:
 		a.cancelTurn(a.waiting, errClientCancel)
+	case a.running == nil:
+		a.s.Cancel(errClientCancel) // a call that runs outside of turns
 	}
 }
 

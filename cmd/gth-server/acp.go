@@ -28,7 +28,7 @@ func (c *acpCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 	app.grace = editorGrace
 	server := acp.New(acp.Options{
 		Manager: app.manager, Name: "gth-server", Title: "gth-server", Version: version,
-		Rung: app.rung, Logger: app.log,
+		Rung: app.rung, Ceiling: app.cfg.Ceiling, Logger: app.log,
 	})
 	err = server.Serve(ctx, std.in, out)
 	if cause := context.Cause(ctx); cause != nil {

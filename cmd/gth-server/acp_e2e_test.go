@@ -47,14 +47,19 @@ type editor struct {
 // newEditor starts the program with a fake model, and shakes hands.
 func newEditor(t *testing.T, model *runnertest.Server, args ...string) *editor {
 	t.Helper()
-	dir := t.TempDir()
+	return newEditorIn(t, t.TempDir(), model, args...)
+}
+
+// newEditorIn is newEditor in a directory that another one may have used.
+func newEditorIn(t *testing.T, dir string, model *runnertest.Server, args ...string) *editor {
+	t.Helper()
 	e := &editor{
 		t: t, work: filepath.Join(dir, "work"), called: filepath.Join(dir, "called"), stderr: &bytes.Buffer{},
 		updates: map[sdk.SessionId][]sdk.SessionUpdate{},
 		answer:  func(sdk.RequestPermissionRequest) string { return "reject-once" },
 	}
 	stand := filepath.Join(dir, "bin")
-	if err := errors.Join(os.Mkdir(e.work, 0o700), standIns(stand, e.called, "rm", "curl")); err != nil {
+	if err := errors.Join(os.MkdirAll(e.work, 0o700), standIns(stand, e.called, "rm", "curl")); err != nil {
 		t.Fatal(err)
 	}
 	args = append([]string{"acp", "--model", "openai:fake", "--base-url", model.URL}, args...)
