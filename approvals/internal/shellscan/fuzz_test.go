@@ -1,6 +1,7 @@
 package shellscan
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -23,6 +24,9 @@ func FuzzParse(f *testing.F) {
 		s := Parse(text, testEnv)
 		if d := time.Since(start); d > 3*time.Second {
 			t.Fatalf("%d bytes took %v", len(text), d)
+		}
+		if strings.HasPrefix(s.Unreadable, scannerFailed) {
+			t.Fatalf("%q: %s", text, s.Unreadable)
 		}
 		if s.Unreadable != "" {
 			if len(s.Effects) > 0 || s.Floor != nil || s.Static || s.Single {

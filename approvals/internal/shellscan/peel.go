@@ -61,10 +61,7 @@ func baseName(word string) string {
 // it are read, and what is left becomes effects.
 func (w *walker) simple(c *simpleCmd) {
 	if len(c.args) == 0 {
-		if len(c.redirs) > 0 {
-			w.redirectEffects(c.redirs, w.cmds)
-			w.record(record{redirs: c.redirs, pos: c.pos})
-		}
+		w.bare(c)
 		w.codeNext = false
 		return
 	}
@@ -78,10 +75,19 @@ func (w *walker) simple(c *simpleCmd) {
 	w.codeNext = false
 }
 
+// bare reads a command without a word: its redirects happen all the same.
+func (w *walker) bare(c *simpleCmd) {
+	if len(c.redirs) > 0 {
+		w.redirectEffects(c.redirs, w.cmds)
+		w.record(record{redirs: c.redirs, pos: c.pos})
+	}
+}
+
 // peel takes wrappers off c until a program is left.
 func (w *walker) peel(c *simpleCmd) {
 	for n := 0; ; n++ {
 		if len(c.args) == 0 {
+			w.bare(c)
 			return
 		}
 		if n > maxWrappers {
@@ -123,7 +129,7 @@ func (w *walker) timeDash(c *simpleCmd, word string) bool {
 		return false
 	}
 	c.args = c.args[1:]
-	return len(c.args) > 0
+	return true
 }
 
 func (w *walker) dynamicProgram(c *simpleCmd) {

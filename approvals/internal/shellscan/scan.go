@@ -1,6 +1,7 @@
 package shellscan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -71,8 +72,9 @@ type Scan struct {
 }
 
 // Parse scans the text of a command. The result is never nil.
-func Parse(text string, env Env) *Scan {
-	s := &Scan{words: resolver{env: env, homeKnown: true, splitKnown: true}}
+func Parse(text string, env Env) (s *Scan) {
+	defer failClosed(&s)
+	s = &Scan{words: resolver{env: env, homeKnown: true, splitKnown: true}}
 	text = trimBreaks(text)
 	if why := refuseText(text); why != "" {
 		s.Unreadable = why
@@ -96,8 +98,9 @@ func Parse(text string, env Env) *Scan {
 
 // ParseArgv scans one command given as real words, as a guard sees it at
 // run time. Every word is static; no word is expanded again.
-func ParseArgv(argv []string, env Env) *Scan {
-	s := &Scan{words: resolver{env: env, homeKnown: true, splitKnown: true}}
+func ParseArgv(argv []string, env Env) (s *Scan) {
+	defer failClosed(&s)
+	s = &Scan{words: resolver{env: env, homeKnown: true, splitKnown: true}}
 	if len(argv) == 0 {
 		s.Unreadable = "the command is empty"
 		return s
@@ -113,6 +116,16 @@ func ParseArgv(argv []string, env Env) *Scan {
 	s.Single = true
 	s.Words = argv
 	return s
+}
+
+const scannerFailed = "the scanner failed on this text"
+
+// failClosed turns a fault of the scanner into a text that nobody can read:
+// it is refused, and the process goes on.
+func failClosed(s **Scan) {
+	if fault := recover(); fault != nil {
+		*s = &Scan{Unreadable: fmt.Sprintf("%s (%v): write the command differently", scannerFailed, fault)}
+	}
 }
 
 // finish fills the fields that need the whole text.
@@ -169,7 +182,8 @@ func (s *Scan) single(file *syntax.File, w *walker) {
 		}
 		plainText = plainText && a.Lit() != "" && a.Lit() == words[len(words)-1]
 	}
-	if strings.HasPrefix(words[0], "-") {
+	// The printer changes these in assignments, so there is no canonical text.
+	if strings.HasPrefix(words[0], "-") || len(call.Assigns) > 0 && strings.ContainsAny(s.text, "\f\v") {
 		return
 	}
 	s.Single = true

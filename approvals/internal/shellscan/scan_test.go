@@ -195,3 +195,28 @@ func TestStaticWords(t *testing.T) {
 		t.Errorf("braces: %+v", s.Effects[0].Argv)
 	}
 }
+
+// TestTimeWithoutACommand: words that time drops may leave nothing but
+// redirects, which count.
+func TestTimeWithoutACommand(t *testing.T) {
+	for _, text := range []string{"time --", "time -- | m -rf build", "time -p -- | x", "time -- > out", "time -p -p"} {
+		s := Parse(text, Env{Home: "/home/u"})
+		if strings.HasPrefix(s.Unreadable, scannerFailed) {
+			t.Errorf("%q: %s", text, s.Unreadable)
+		}
+		if strings.Contains(text, ">") && len(s.Writes) != 1 {
+			t.Errorf("%q writes %q", text, s.Writes)
+		}
+	}
+}
+
+// TestFailClosed: a fault becomes a text that nobody can read.
+func TestFailClosed(t *testing.T) {
+	scan := func() (s *Scan) {
+		defer failClosed(&s)
+		panic("fault")
+	}
+	if s := scan(); s == nil || s.Unreadable == "" || s.file != nil {
+		t.Errorf("a fault gave %+v", s)
+	}
+}
