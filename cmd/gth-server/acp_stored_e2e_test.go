@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -203,5 +205,63 @@ func TestACPPendingAsk(t *testing.T) {
 	}
 	if out, err := second.prompt(id, runnertest.Reply{Text: "and on"}); err != nil || out.StopReason != sdk.StopReasonEndTurn {
 		t.Errorf("the next prompt: %v, %v", out.StopReason, err)
+	}
+}
+
+// TestACPTwoProcesses: processes on one workspace list each other's
+// sessions and share its grants at once, and a third one takes grants back.
+func TestACPTwoProcesses(t *testing.T) {
+	model := runnertest.NewServer(t)
+	dir := t.TempDir()
+	one, two := newEditorIn(t, dir, model), newEditorIn(t, dir, model)
+	one.answer = func(sdk.RequestPermissionRequest) string { return "allow-workspace" }
+	a, b := one.open(), two.open()
+	for _, e := range []*editor{one, two} {
+		list, err := e.conn.ListSessions(e.ctx(), sdk.ListSessionsRequest{})
+		if err != nil || len(list.Sessions) != 2 {
+			t.Errorf("listed %d sessions, %v, want both", len(list.Sessions), err)
+		}
+	}
+	replies := []runnertest.Reply{{Calls: []runnertest.Call{runnertest.Shell("rm -rf build")}}, {Text: "done"}}
+	play := func(e *editor, id sdk.SessionId) {
+		t.Helper()
+		if out, err := e.prompt(id, replies...); err != nil || out.StopReason != sdk.StopReasonEndTurn {
+			t.Fatalf("prompt: %v, %v\n%s", out.StopReason, err, e.stderr)
+		}
+	}
+	play(one, a)
+	play(two, b)
+	if len(one.asked) != 1 || len(two.asked) != 0 {
+		t.Errorf("asked %d and %d times, want the grant to hold in both at once", len(one.asked), len(two.asked))
+	}
+	cli := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(program(t), args...)
+		cmd.Env, cmd.Dir = two.cmd.Env, two.work
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return string(out)
+	}
+	var grants struct{ Grants []struct{ ID string } }
+	if err := json.Unmarshal([]byte(cli("grants", "list", "--json")), &grants); err != nil || len(grants.Grants) != 1 {
+		t.Fatalf("grants %+v, %v, want one", grants, err)
+	}
+	cli("grants", "revoke", grants.Grants[0].ID)
+	play(two, b) // it refuses now, and says so
+	if len(two.asked) != 1 {
+		t.Errorf("asked %d times behind the revocation, want once", len(two.asked))
+	}
+	// The process that holds the store goes; the other one goes on.
+	if err := one.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = one.cmd.Wait()
+	if out, err := two.prompt(b, runnertest.Reply{Text: "still here"}); err != nil || out.StopReason != sdk.StopReasonEndTurn {
+		t.Errorf("after the other process died: %v, %v\n%s", out.StopReason, err, two.stderr)
+	}
+	if _, err := two.conn.LoadSession(two.ctx(), sdk.LoadSessionRequest{SessionId: a, Cwd: two.work, McpServers: []sdk.McpServer{}}); err != nil {
+		t.Errorf("loading the dead process's session: %v", err)
 	}
 }
