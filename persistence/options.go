@@ -30,9 +30,9 @@ type Options struct {
 	// Beat is how often processes that share the store show that they
 	// live; three beats of silence are a death. 0 is a second.
 	Beat time.Duration
-	// Background makes OpenShared return before the store is open: it opens
-	// behind the caller, whose first call waits for it and gets the error.
-	Background bool
+	// Lazy makes OpenShared return before the store is open: the first call
+	// opens it and gets the error.
+	Lazy bool
 	// Peer refuses a process that wants to share the store. Nil refuses
 	// those that a gth-server started, where the system tells: what an
 	// agent runs must not answer for the person.

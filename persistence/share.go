@@ -25,6 +25,8 @@ type Shared struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	linking chan struct{} // holds a token while nobody looks for a store
+	wanted  chan struct{} // closed once a store is
+	want    sync.Once
 
 	mu     sync.Mutex // guards what follows
 	link   *link      // nil between two stores
@@ -86,10 +88,11 @@ func OpenShared(ctx context.Context, o Options) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shared{o: o, dir: dir, own: own, linking: make(chan struct{}, 1), leases: map[session.Lease]struct{}{}}
+	s := &Shared{o: o, dir: dir, own: own, linking: make(chan struct{}, 1), wanted: make(chan struct{}), leases: map[session.Lease]struct{}{}}
 	// It lives until Close, however long the context of opening does.
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	if !o.Background {
+	if !o.Lazy {
+		s.want.Do(func() { close(s.wanted) })
 		if s.link, err = s.find(ctx, openWithin); err != nil {
 			s.stop()
 			return nil, fmt.Errorf("open the store in %s: %w", dir, err)
@@ -138,6 +141,11 @@ func (s *Shared) Close() error {
 // keepLinked looks for the next store as soon as one is lost, so that other
 // processes find one that serves, and leases are kept.
 func (s *Shared) keepLinked() {
+	select {
+	case <-s.wanted:
+	case <-s.ctx.Done():
+		return
+	}
 	tick := time.NewTicker(s.o.Beat)
 	defer tick.Stop()
 	for {
@@ -186,6 +194,7 @@ func (s *Shared) drop(l *link) {
 
 // current returns the link of now, and looks for one when there is none.
 func (s *Shared) current(ctx context.Context) (*link, error) {
+	s.want.Do(func() { close(s.wanted) })
 	for {
 		s.mu.Lock()
 		l, closed := s.link, s.closed

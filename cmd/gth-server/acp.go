@@ -20,7 +20,7 @@ func (c *acpCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 		return err
 	}
 	defer restore()
-	app, err := newApp(ctx, std, g, c.modelFlags, "acp", ".", onDiskBehind)
+	app, err := newApp(ctx, std, g, c.modelFlags, "acp", ".", onDiskLazily)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type keeping uint8
 const (
 	inMemory     keeping = iota // gone with the process
 	onDisk                      // in the store that the user's processes share
-	onDiskBehind                // the same, opened behind the first answer
+	onDiskLazily                // the same, opened by the first session
 )
 
 func (k keeping) open(ctx context.Context, cfg *config.Effective, log *slog.Logger) (session.Store, error) {
@@ -32,7 +32,7 @@ func (k keeping) open(ctx context.Context, cfg *config.Effective, log *slog.Logg
 		return session.NewMemory(), nil
 	}
 	store, err := persistence.OpenShared(ctx, persistence.Options{
-		Dir: filepath.Join(cfg.DataDir, storeDir), Logger: log, Background: k == onDiskBehind,
+		Dir: filepath.Join(cfg.DataDir, storeDir), Logger: log, Lazy: k == onDiskLazily,
 		Retention: time.Duration(cfg.Limits.RetentionDays) * 24 * time.Hour, MaxBytes: cfg.Limits.RetentionBytes,
 	})
 	if err != nil {
