@@ -24,6 +24,7 @@ type conn struct {
 	cancel context.CancelCauseFunc
 
 	initialized bool // reading goroutine only
+	order       order
 
 	mu       sync.Mutex
 	closing  bool
@@ -87,16 +88,28 @@ func decode(r stream.Request, dst any) error {
 	return nil
 }
 
-// lookup returns a session of this connection.
-func (c *conn) lookup(id wire.SessionID) (*attached, error) {
+// find returns a session of this connection, nil when it is not open here.
+func (c *conn) find(id wire.SessionID) *attached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := c.sessions[session.ID(id)]
-	if a == nil {
-		e := wireError(wire.ErrorCodeResourceNotFound, "session %q is not open here: make one with session/new", string(id))
-		return nil, withDetails(e, e.Message)
+	return c.sessions[session.ID(id)]
+}
+
+// lookup is find with an error for the client.
+func (c *conn) lookup(id wire.SessionID) (*attached, error) {
+	if a := c.find(id); a != nil {
+		return a, nil
 	}
-	return a, nil
+	return nil, unknownSession(id, "is not open here: make one with session/new, or load it and wait for the answer")
+}
+
+// take is lookup, and the session is none of the connection's any more.
+func (c *conn) take(id wire.SessionID) (*attached, error) {
+	a, err := c.lookup(id)
+	if err == nil {
+		c.remove(a)
+	}
+	return a, err
 }
 
 // add makes a new session known. It reports false when the connection ends.
@@ -113,7 +126,19 @@ func (c *conn) add(a *attached) bool {
 func (c *conn) remove(a *attached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.sessions, a.s.ID())
+	if c.sessions[a.s.ID()] == a {
+		delete(c.sessions, a.s.ID())
+	}
+}
+
+// hasEnded reports whether nothing more comes from the client.
+func (c *conn) hasEnded() bool {
+	select {
+	case <-c.rpc.Ended():
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *conn) all() []*attached {

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ var (
 	errConnEnded    = fmt.Errorf("the client went away: %w", session.ErrOwnerLost)
 	errTurnOver     = errors.New("the turn is over")
 	errSettled      = errors.New("the question is answered")
+	errReopened     = errors.New("the client opened the session once more")
+	errDropped      = errors.New("the client cancelled the question")
 )
 
 func wireError(code wire.ErrorCode, format string, args ...any) *jsonrpc2.Error {
@@ -33,6 +36,17 @@ func withDetails(e *jsonrpc2.Error, details string) *jsonrpc2.Error {
 		e.Data = (*json.RawMessage)(&b)
 	}
 	return e
+}
+
+// withdrawn is the answer to a request that nobody waits for any more.
+func withdrawn(ctx context.Context) *jsonrpc2.Error {
+	return wireError(wire.ErrorCodeRequestCancelled, "the request was not carried out: %v", context.Cause(ctx))
+}
+
+// unknownSession is the answer to an id that nothing is known of.
+func unknownSession(id wire.SessionID, hint string) *jsonrpc2.Error {
+	e := wireError(wire.ErrorCodeResourceNotFound, "session %.80q %s", string(id), hint)
+	return withDetails(e, e.Message)
 }
 
 func invalidParams(format string, args ...any) *jsonrpc2.Error {

@@ -270,6 +270,9 @@ func (v *validator) problems() []string {
 var results = map[string]string{
 	"initialize": "InitializeResponse", "session/new": "NewSessionResponse",
 	"session/prompt": "PromptResponse", "session/close": "CloseSessionResponse",
+	"session/list": "ListSessionsResponse", "session/load": "LoadSessionResponse", "session/resume": "ResumeSessionResponse",
+	"session/delete": "DeleteSessionResponse", "session/set_mode": "SetSessionModeResponse",
+	"session/set_config_option": "SetSessionConfigOptionResponse",
 }
 
 var calls = map[string]string{

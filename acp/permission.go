@@ -20,17 +20,17 @@ import (
 // the request shows everything.
 const nameLength = 120
 
-// ask puts a question to the client in a goroutine of its own, which ends
-// before the turn is answered. It is called by the pump.
-func (a *attached) ask(r approvals.Request) {
+// ask puts a question of a turn to the client in a goroutine of its own,
+// which ends before the turn is answered. It is called by the pump.
+func (a *attached) ask(r approvals.Request, turn string) {
 	ctx, cancel := context.WithCancelCause(a.c.ctx)
 	a.mu.Lock()
-	if t := a.running; t != nil && t.cancelled {
+	if t := a.running; t != nil && t.cancelled && t.id == turn {
 		a.mu.Unlock()
 		cancel(nil)
 		return // the session settles the questions of a cancelled turn
 	}
-	a.asks[r.ID] = cancel
+	a.asks[r.ID] = question{cancel, turn}
 	a.mu.Unlock()
 	req := a.permissionRequest(r)
 	a.asking.Go(func() {
@@ -40,18 +40,23 @@ func (a *attached) ask(r approvals.Request) {
 			choice, ok = a.request(ctx, req)
 		}
 		if ok {
-			a.settle(r.ID, choice)
+			a.settle(r.ID, turn, choice)
 		}
 	})
 }
 
 // request asks the client. It reports false when the question was settled
-// otherwise or the client is gone.
+// otherwise or the client is gone: then it stays as it is.
 func (a *attached) request(ctx context.Context, req wire.RequestPermissionRequest) (approvals.Choice, bool) {
 	var res wire.RequestPermissionResponse
 	err := a.c.rpc.Call(ctx, wire.MethodSessionRequestPermission, req, &res)
+	var said *jsonrpc2.Error
 	switch {
+	case errors.Is(context.Cause(ctx), errDropped):
+		return approvals.Unanswered, true
 	case ctx.Err() != nil, errors.Is(err, jsonrpc2.ErrClosed):
+		return approvals.Unanswered, false
+	case err != nil && !errors.As(err, &said) && a.c.hasEnded():
 		return approvals.Unanswered, false
 	case err != nil:
 		a.c.log.Warn("the client could not answer a permission request: the call is refused", "session", a.s.ID(), "error", err)
@@ -76,11 +81,17 @@ func choiceOf(o wire.RequestPermissionOutcome, offered []wire.PermissionOption) 
 	return approvals.RejectOnce
 }
 
-// settle stores the answer. When that fails the turn must not wait for it.
-func (a *attached) settle(askID string, choice approvals.Choice) {
+// settle stores the answer. When that fails the turn must not wait for it. A
+// cancelled turn's questions count as not answered, unless it was cancelled
+// because the client is gone: they outlive it.
+func (a *attached) settle(askID, turn string, choice approvals.Choice) {
 	a.mu.Lock()
-	if t := a.running; t != nil && t.cancelled {
+	if t := a.running; t != nil && t.cancelled && t.id == turn {
 		choice = approvals.Unanswered
+		if t.lost() {
+			a.mu.Unlock()
+			return
+		}
 	}
 	a.mu.Unlock()
 	_, err := a.s.Answer(a.c.ctx, askID, approvals.Answer{Choice: choice, By: surface, At: time.Now()})
@@ -100,8 +111,8 @@ func (a *attached) forget(askID string) { a.withdraw(askID, errSettled) }
 func (a *attached) withdraw(askID string, cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if cancel := a.asks[askID]; cancel != nil {
-		cancel(cause)
+	if q, ok := a.asks[askID]; ok {
+		q.withdraw(cause)
 		delete(a.asks, askID)
 	}
 }
@@ -109,8 +120,8 @@ func (a *attached) withdraw(askID string, cause error) {
 func (a *attached) withdrawAll(cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for id, cancel := range a.asks {
-		cancel(cause)
+	for id, q := range a.asks {
+		q.withdraw(cause)
 		delete(a.asks, id)
 	}
 }

@@ -30,17 +30,18 @@ func (c *conn) newSession(r stream.Request) stream.Work {
 		if err != nil {
 			return nil, failure("the session could not be made", err)
 		}
-		a := attach(c, s)
+		a, _ := prepare(c, s)
 		if !c.add(a) {
 			cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 			defer cancel()
 			return nil, failure("the session could not be made", closeFor(cctx, a))
 		}
 		rung := s.Rung()
-		return wire.NewSessionResponse{
+		res := wire.NewSessionResponse{
 			SessionID: wire.SessionID(s.ID()), Modes: wire.Some(c.modes(rung)), ConfigOptions: wire.Some(c.configOptions(rung)),
 			Meta: c.serverReport(s.ID(), r.Params),
-		}, nil
+		}
+		return stream.Then{Result: res, After: a.start}, nil
 	}
 }
 
@@ -98,29 +99,6 @@ func (c *conn) serverReport(id session.ID, params json.RawMessage) json.RawMessa
 		return nil
 	}
 	return meta
-}
-
-// closeSession serves session/close: cancel and free.
-func (c *conn) closeSession(r stream.Request) stream.Work {
-	var p wire.CloseSessionRequest
-	if err := decode(r, &p); err != nil {
-		return fail(err)
-	}
-	a, err := c.lookup(p.SessionID)
-	if err != nil {
-		return fail(err)
-	}
-	c.remove(a)
-	a.stop(errSessionClose)
-	return func(ctx context.Context) (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, closeRequestTime)
-		defer cancel()
-		if err := a.close(ctx, errSessionClose); err != nil {
-			return nil, failure("the session did not close in time", err)
-		}
-		a.turns.Wait()
-		return wire.CloseSessionResponse{}, nil
-	}
 }
 
 // cancelSession serves session/cancel. Without a turn it does nothing.

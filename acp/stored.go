@@ -17,23 +17,20 @@ func (c *conn) listSessions(r stream.Request) stream.Work {
 	if err := decode(r, &p); err != nil {
 		return fail(err)
 	}
+	var f session.Filter
+	f.Cursor, _ = p.Cursor.Get()
+	if f.Cwd, _ = p.Cwd.Get(); f.Cwd != "" && !filepath.IsAbs(f.Cwd) {
+		return fail(invalidParams("cwd %q is not absolute: give the absolute path that session/new was given", f.Cwd))
+	}
 	return func(ctx context.Context) (any, error) {
-		var f session.Filter
-		f.Cursor, _ = p.Cursor.Get()
-		if cwd, ok := p.Cwd.Get(); ok && cwd != "" {
-			if !filepath.IsAbs(cwd) {
-				return nil, invalidParams("cwd %q is not absolute: give the absolute path that session/new was given", cwd)
-			}
-			f.Cwd = cwd
-		}
 		metas, next, err := c.server.opts.Manager.List(ctx, f)
 		if errors.Is(err, session.ErrNotFound) {
-			return nil, invalidParams("cursor %q is unknown: begin again without one", f.Cursor)
+			return nil, invalidParams("cursor %.80q is unknown: begin again without one", f.Cursor)
 		}
 		if err != nil {
 			return nil, failure("the sessions could not be listed", err)
 		}
-		res := wire.ListSessionsResponse{Sessions: []wire.SessionInfo{}}
+		var res wire.ListSessionsResponse
 		for _, m := range metas {
 			info := wire.SessionInfo{SessionID: wire.SessionID(m.ID), Cwd: m.Cwd, UpdatedAt: wire.Some(m.UpdatedAt.UTC().Format(time.RFC3339))}
 			if m.Title != "" {
@@ -55,12 +52,17 @@ func (c *conn) loadSession(r stream.Request) stream.Work {
 	if err := decode(r, &p); err != nil {
 		return fail(err)
 	}
-	return func(ctx context.Context) (any, error) {
-		return c.reopen(ctx, p.SessionID, p.Cwd, true, func(a *attached) any {
-			rung := a.s.Rung()
-			return wire.LoadSessionResponse{Modes: wire.Some(c.modes(rung)), ConfigOptions: wire.Some(c.configOptions(rung)), Meta: c.serverReport(a.s.ID(), r.Params)}
-		})
-	}
+	return c.inOrder(p.SessionID, func(ctx context.Context) (any, error) {
+		a, err := c.reopen(ctx, p.SessionID, p.Cwd, true)
+		if err != nil {
+			return nil, err
+		}
+		rung := a.s.Rung()
+		res := wire.LoadSessionResponse{
+			Modes: wire.Some(c.modes(rung)), ConfigOptions: wire.Some(c.configOptions(rung)), Meta: c.serverReport(a.s.ID(), r.Params),
+		}
+		return stream.Then{Result: res, After: a.start}, nil
+	})
 }
 
 // resumeSession serves session/resume: as load, without telling what
@@ -70,62 +72,97 @@ func (c *conn) resumeSession(r stream.Request) stream.Work {
 	if err := decode(r, &p); err != nil {
 		return fail(err)
 	}
-	return func(ctx context.Context) (any, error) {
-		return c.reopen(ctx, p.SessionID, p.Cwd, false, func(a *attached) any {
-			rung := a.s.Rung()
-			return wire.ResumeSessionResponse{Modes: wire.Some(c.modes(rung)), ConfigOptions: wire.Some(c.configOptions(rung)), Meta: c.serverReport(a.s.ID(), r.Params)}
-		})
-	}
+	return c.inOrder(p.SessionID, func(ctx context.Context) (any, error) {
+		a, err := c.reopen(ctx, p.SessionID, p.Cwd, false)
+		if err != nil {
+			return nil, err
+		}
+		rung := a.s.Rung()
+		res := wire.ResumeSessionResponse{
+			Modes: wire.Some(c.modes(rung)), ConfigOptions: wire.Some(c.configOptions(rung)), Meta: c.serverReport(a.s.ID(), r.Params),
+		}
+		return stream.Then{Result: res, After: a.start}, nil
+	})
 }
 
 // reopen makes a stored session one of this connection. One that is open
-// here already stays as it is and is only told again.
-func (c *conn) reopen(ctx context.Context, id wire.SessionID, cwd string, replay bool, result func(*attached) any) (any, error) {
-	if a, err := c.lookup(id); err == nil {
-		if err := sameCwd(a.s, cwd); err != nil {
-			return nil, err
-		}
-		if replay {
-			c.replay(a.s)
-		}
-		return result(a), nil
-	}
-	s, err := c.server.opts.Manager.Open(ctx, session.ID(id))
+// here already begins anew, with its questions; while a turn has it, it can
+// be resumed, which changes nothing, and not be told again.
+func (c *conn) reopen(ctx context.Context, id wire.SessionID, cwd string, replay bool) (*attached, error) {
+	s, busy, err := c.open(ctx, id, cwd)
 	if err != nil {
-		return nil, openFailure(id, err)
-	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-	defer cancel()
-	if err := sameCwd(s, cwd); err != nil {
-		if failed := s.Close(closing); failed != nil {
-			c.log.Warn("a session that was not loaded did not close in time", "session", id, "error", failed)
-		}
 		return nil, err
 	}
-	a := prepare(c, s)
+	if busy != nil {
+		if replay {
+			e := wireError(wire.ErrorCodeInternalError, "session %s has a turn that runs: cancel it or wait for its end, then load the session again", s.ID())
+			return nil, withDetails(e, e.Message)
+		}
+		return busy, nil
+	}
+	if err := c.lower(ctx, s); err != nil {
+		return nil, c.undo(ctx, s, err)
+	}
+	a, past := prepare(c, s)
 	if replay {
-		a.tr = c.replay(s)
+		err = a.replay(ctx, past)
+	} else {
+		a.tr.remember(past)
 	}
-	if !c.add(a) {
-		go a.pump()
-		return nil, failure("the session could not be opened", closeFor(closing, a))
+	if err == nil && !c.add(a) {
+		err = failure("the session could not be opened", errConnEnded)
 	}
-	return stream.Then{Result: result(a), After: func() { go a.pump() }}, nil
+	if err != nil {
+		a.sub.Close()
+		return nil, c.undo(ctx, s, err)
+	}
+	return a, nil
 }
 
-func sameCwd(s *session.Session, cwd string) error {
-	if was := s.Spec().Cwd; cwd != "" && filepath.Clean(cwd) != filepath.Clean(was) {
-		return invalidParams("the session works in %q, not in %q: load it with its own cwd", was, cwd)
+// open returns a session that belongs to nobody on this connection now, or
+// with busy the one that a turn of this connection has. The directory is
+// compared first: opening a session has effects.
+func (c *conn) open(ctx context.Context, id wire.SessionID, cwd string) (s *session.Session, busy *attached, err error) {
+	m := c.server.opts.Manager
+	meta, err := m.Meta(ctx, session.ID(id))
+	if err != nil {
+		return nil, nil, openFailure(id, err)
 	}
-	return nil
+	if filepath.Clean(cwd) != filepath.Clean(meta.Cwd) {
+		return nil, nil, invalidParams("session %s works in %q, not in %q: load it with its own cwd", meta.ID, meta.Cwd, cwd)
+	}
+	if a := c.find(id); a != nil {
+		alive := a.alive()
+		if !a.retire() {
+			return a.s, a, nil
+		}
+		c.remove(a)
+		<-a.pumped
+		if alive {
+			return a.s, nil, nil
+		}
+	}
+	if s, err = m.Open(ctx, meta.ID); err != nil {
+		return nil, nil, openFailure(id, err)
+	}
+	return s, nil, nil
 }
 
 func openFailure(id wire.SessionID, err error) error {
 	if errors.Is(err, session.ErrNotFound) {
-		e := wireError(wire.ErrorCodeResourceNotFound, "session %q is not stored: see session/list", string(id))
-		return withDetails(e, e.Message)
+		return unknownSession(id, "is not stored: see session/list")
 	}
 	return failure("the session could not be opened", err)
+}
+
+// undo closes a session that was opened in vain and returns why.
+func (c *conn) undo(ctx context.Context, s *session.Session, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		c.log.Warn("a session that was not loaded did not close in time", "session", s.ID(), "error", err)
+	}
+	return why
 }
 
 // deleteSession serves session/delete; unknown ids are no error.
@@ -134,89 +171,60 @@ func (c *conn) deleteSession(r stream.Request) stream.Work {
 	if err := decode(r, &p); err != nil {
 		return fail(err)
 	}
-	a, err := c.lookup(p.SessionID)
-	if err == nil {
-		c.remove(a)
-		a.stop(errSessionClose)
-	}
-	return func(ctx context.Context) (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, closeRequestTime)
-		defer cancel()
-		if a != nil {
-			if err := a.close(ctx, errSessionClose); err != nil {
-				return nil, failure("the session did not close in time", err)
-			}
-			a.turns.Wait()
+	end := c.ending(p.SessionID)
+	return c.inOrder(p.SessionID, func(ctx context.Context) (any, error) {
+		if _, err := end(ctx); err != nil {
+			return nil, err
 		}
-		if err := c.server.opts.Manager.Delete(ctx, session.ID(p.SessionID)); err != nil {
+		err := c.server.opts.Manager.Delete(ctx, session.ID(p.SessionID))
+		if err != nil && !errors.Is(err, session.ErrNotFound) {
 			return nil, failure("the session could not be deleted", err)
 		}
 		return wire.DeleteSessionResponse{}, nil
-	}
+	})
 }
 
-// replay tells the client a session's log: messages whole, calls finished
-// and in one piece. It returns a translator that knows the calls which have
-// not ended.
-func (c *conn) replay(s *session.Session) *translator {
-	tr := newTranslator()
-	for _, rec := range s.Records() {
-		for _, u := range tr.replayed(rec.Event) {
-			c.notify(s.ID(), u)
+// closeSession serves session/close: cancel and free.
+func (c *conn) closeSession(r stream.Request) stream.Work {
+	var p wire.CloseSessionRequest
+	if err := decode(r, &p); err != nil {
+		return fail(err)
+	}
+	end := c.ending(p.SessionID)
+	return c.inOrder(p.SessionID, func(ctx context.Context) (any, error) {
+		known, err := end(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}
-	for _, call := range tr.calls {
-		c.notify(s.ID(), wire.SessionUpdate{ToolCall: call.pending()})
-	}
-	if title := s.Title(); title != "" {
-		c.notify(s.ID(), titleUpdate(title))
-	}
-	return tr
-}
-
-func titleUpdate(title string) wire.SessionUpdate {
-	return wire.SessionUpdate{SessionInfoUpdate: &wire.SessionInfoUpdate{Title: wire.Some(visible(title))}}
-}
-
-// replayed returns what a client is told of a stored event later on.
-func (t *translator) replayed(ev session.Event) []wire.SessionUpdate {
-	switch e := ev.(type) {
-	case session.TurnStarted:
-		return userMessage(e)
-	case session.CallAnnounced:
-		t.announce(e)
-	case session.CallEnded:
-		known := t.calls[e.CallID]
-		updates := t.end(e)
-		if known == nil {
-			return updates
+		if !known {
+			return nil, unknownSession(p.SessionID, "is not open here")
 		}
-		call, u := known.pending(), updates[0].ToolCallUpdate
-		call.Status, _ = u.Status.Get()
-		call.Content, _ = u.Content.Get()
-		call.RawOutput = u.RawOutput
-		return []wire.SessionUpdate{{ToolCall: call}}
-	case session.Text:
-		return t.whole("text ", e.Message, e.Text, e.Partial)
-	case session.Reasoning:
-		return t.whole("thought ", e.Message, e.Text, false)
-	}
-	return nil
+		return wire.CloseSessionResponse{}, nil
+	})
 }
 
-// userMessage repeats a prompt.
-func userMessage(e session.TurnStarted) []wire.SessionUpdate {
-	var out []wire.SessionUpdate
-	for _, b := range e.Prompt {
-		content := textBlock(b.Text)
-		if b.Type == "resource_link" {
-			link := &wire.ResourceLink{Name: b.Name, URI: b.URI}
-			if b.MimeType != "" {
-				link.MimeType = wire.Some(b.MimeType)
+// ending cancels what a session of this connection does, at once, and
+// returns what closes it and waits for the answers of its prompts. That
+// reports false when there is no such session even when what came before,
+// such as a load, is done.
+func (c *conn) ending(id wire.SessionID) func(context.Context) (bool, error) {
+	a, _ := c.take(id)
+	if a != nil {
+		a.stop(errSessionClose)
+	}
+	return func(ctx context.Context) (known bool, err error) {
+		ctx, cancel := context.WithTimeout(ctx, closeRequestTime)
+		defer cancel()
+		if a == nil {
+			a, _ = c.take(id)
+		}
+		for ; a != nil; a, _ = c.take(id) {
+			known = true
+			if err := a.close(ctx, errSessionClose); err != nil {
+				return known, failure("the session did not close in time", err)
 			}
-			content = wire.ContentBlock{ResourceLink: link}
+			a.turns.Wait()
 		}
-		out = append(out, wire.SessionUpdate{UserMessageChunk: &wire.ContentChunk{Content: content, MessageID: wire.Some(wire.MessageID("user-" + e.ID))}})
+		return known, nil
 	}
-	return out
 }

@@ -33,6 +33,7 @@ type call struct {
 	locations []wire.ToolCallLocation
 	output    string
 	shown     time.Time
+	untold    bool // the client does not know of it yet
 }
 
 func newTranslator() *translator {
@@ -41,6 +42,36 @@ func newTranslator() *translator {
 
 // updates returns what a client is told of ev.
 func (t *translator) updates(ev session.Event, now time.Time) []wire.SessionUpdate {
+	before := t.introduce(callOf(ev))
+	return append(before, t.translate(ev, now)...)
+}
+
+// callOf names the call that ev goes on with.
+func callOf(ev session.Event) string {
+	switch e := ev.(type) {
+	case session.Asked:
+		return e.Request.CallID
+	case session.CallExecuting:
+		return e.CallID
+	case session.CallOutput:
+		return e.CallID
+	case session.CallEnded:
+		return e.CallID
+	}
+	return ""
+}
+
+// introduce announces a call that the client does not know of yet.
+func (t *translator) introduce(id string) []wire.SessionUpdate {
+	c := t.calls[id]
+	if c == nil || !c.untold {
+		return nil
+	}
+	c.untold = false
+	return []wire.SessionUpdate{{ToolCall: c.pending()}}
+}
+
+func (t *translator) translate(ev session.Event, now time.Time) []wire.SessionUpdate {
 	switch e := ev.(type) {
 	case session.TextDelta:
 		return t.piece("text ", e.Message, e.Text)
@@ -55,18 +86,21 @@ func (t *translator) updates(ev session.Event, now time.Time) []wire.SessionUpda
 	case session.Asked:
 		return t.announceAsked(e.Request)
 	case session.CallExecuting:
-		return []wire.SessionUpdate{{ToolCallUpdate: &wire.ToolCallUpdate{
-			ToolCallID: wire.ToolCallID(e.CallID), Status: wire.Some(wire.ToolCallStatusInProgress),
-		}}}
+		return inProgress(e.CallID)
 	case session.CallOutput:
 		return t.running(e, now)
 	case session.CallEnded:
 		return t.end(e)
 	case session.TurnEnded:
-		clear(t.texts)
-		clear(t.calls)
+		clear(t.texts) // a call may outlive its turn
 	}
 	return nil
+}
+
+func inProgress(callID string) []wire.SessionUpdate {
+	return []wire.SessionUpdate{{ToolCallUpdate: &wire.ToolCallUpdate{
+		ToolCallID: wire.ToolCallID(callID), Status: wire.Some(wire.ToolCallStatusInProgress),
+	}}}
 }
 
 func chunk(kind, message, text string) []wire.SessionUpdate {
@@ -105,6 +139,12 @@ func (t *translator) whole(kind, message, text string, partial bool) []wire.Sess
 }
 
 func (t *translator) announce(e session.CallAnnounced) []wire.SessionUpdate {
+	c := newCall(e)
+	t.calls[c.id] = c
+	return []wire.SessionUpdate{{ToolCall: c.pending()}}
+}
+
+func newCall(e session.CallAnnounced) *call {
 	c := &call{id: e.Call.ID, title: e.Title, kind: toolKind(e.Kind), input: rawInput(e.Call.Arguments)}
 	if c.title == "" {
 		c.title = e.Call.Tool
@@ -116,8 +156,7 @@ func (t *translator) announce(e session.CallAnnounced) []wire.SessionUpdate {
 		}
 		c.locations = append(c.locations, loc)
 	}
-	t.calls[c.id] = c
-	return []wire.SessionUpdate{{ToolCall: c.pending()}}
+	return c
 }
 
 // pending announces c.
@@ -157,38 +196,51 @@ func (t *translator) running(e session.CallOutput, now time.Time) []wire.Session
 	}}}
 }
 
-// end gives a call its last state. Diffs are sent here and nowhere else; a
-// text beside them would be shown over them.
+// end gives a call its last state.
 func (t *translator) end(e session.CallEnded) []wire.SessionUpdate {
 	delete(t.calls, e.CallID)
-	status := wire.ToolCallStatusFailed
+	o := outcomeOf(e)
+	return []wire.SessionUpdate{{ToolCallUpdate: &wire.ToolCallUpdate{
+		ToolCallID: wire.ToolCallID(e.CallID), Status: wire.Some(o.status), Content: wire.Some(o.content), RawOutput: o.raw,
+	}}}
+}
+
+// outcome is what a client is told of the end of a call.
+type outcome struct {
+	status  wire.ToolCallStatus
+	content []wire.ToolCallContent
+	raw     json.RawMessage
+}
+
+// outcomeOf holds a call's diffs, which are sent with its end and nowhere
+// else; a text beside them would be shown over them.
+func outcomeOf(e session.CallEnded) outcome {
+	o := outcome{status: wire.ToolCallStatusFailed, content: []wire.ToolCallContent{}}
 	if e.State == session.CallCompleted {
-		status = wire.ToolCallStatusCompleted
+		o.status = wire.ToolCallStatusCompleted
 	}
-	content := []wire.ToolCallContent{}
 	for _, d := range e.Diffs {
 		old := wire.Null[string]()
 		if d.Old != nil {
 			old = wire.Some(*d.Old)
 		}
-		content = append(content, wire.ToolCallContent{Diff: &wire.Diff{Path: d.Path, OldText: old, NewText: d.New}})
+		o.content = append(o.content, wire.ToolCallContent{Diff: &wire.Diff{Path: d.Path, OldText: old, NewText: d.New}})
 	}
 	text := e.Display
 	if text == "" {
 		text = e.Result
 	}
-	if len(content) == 0 && text != "" {
-		content = append(content, textContent(fence(text, "")))
+	if len(o.content) == 0 && text != "" {
+		o.content = append(o.content, textContent(fence(text, "")))
 	}
-	u := &wire.ToolCallUpdate{ToolCallID: wire.ToolCallID(e.CallID), Status: wire.Some(status), Content: wire.Some(content)}
 	out := map[string]any{"state": e.State}
 	if e.ExitCode != nil {
 		out["exitCode"] = *e.ExitCode
 	}
 	if raw, err := json.Marshal(out); err == nil {
-		u.RawOutput = raw
+		o.raw = raw
 	}
-	return []wire.SessionUpdate{{ToolCallUpdate: u}}
+	return o
 }
 
 func toolKind(k session.ToolKind) wire.ToolKind {

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -22,8 +23,10 @@ type answer struct {
 // turn is a prompt from its arrival to its answer. attached.mu guards it.
 type turn struct {
 	blocks []session.Block
-	ready  chan struct{} // closed when the session is this turn's
-	over   chan struct{} // closed when the answer is there
+	meta   json.RawMessage // of the prompt
+	before <-chan struct{} // closed when what the client asked for earlier is done
+	ready  chan struct{}   // closed when the session is this turn's
+	over   chan struct{}   // closed when the answer is there
 	answer answer
 
 	ctx       context.Context // ends when the turn is cancelled
@@ -65,6 +68,7 @@ func (c *conn) prompt(r stream.Request) stream.Work {
 		return fail(err)
 	}
 	t := newTurn(c.ctx, blocks)
+	t.meta, t.before = p.Meta, c.order.before(p.SessionID)
 	a.admit(t)
 	return func(ctx context.Context) (any, error) { return a.play(ctx, t), nil }
 }
@@ -109,7 +113,11 @@ func (a *attached) play(ctx context.Context, t *turn) stream.Then {
 	defer unhook()
 	select {
 	case <-t.ready:
-		a.begin(ctx, t)
+		select {
+		case <-t.before: // such as the rung that it is to run at
+		case <-t.ctx.Done():
+		}
+		a.begin(withTrace(ctx, t.meta), t)
 		<-t.over
 	case <-t.over:
 	}
@@ -151,7 +159,7 @@ func (a *attached) begin(ctx context.Context, t *turn) {
 		if ev, over := a.ended[id]; over {
 			t.resolve(t.answerFor(ev))
 		} else if t.cancelled {
-			a.s.Cancel(errClientCancel)
+			a.s.Cancel(context.Cause(t.ctx))
 		}
 		clear(a.ended)
 	}
@@ -191,6 +199,11 @@ func (t *turn) answerFor(ev session.TurnEnded) answer {
 	return answer{err: turnFailure("the turn failed", session.ErrorKind(ev.ErrorKind), ev.Error)}
 }
 
+// lost reports whether t was cancelled because its client is gone.
+func (t *turn) lost() bool {
+	return t.ctx.Err() != nil && errors.Is(context.Cause(t.ctx), session.ErrOwnerLost)
+}
+
 // cancelTurn marks t and cancels it in the session where it runs. It holds
 // mu, so the session cannot have gone on to another turn of ours.
 func (a *attached) cancelTurn(t *turn, cause error) {
@@ -202,9 +215,9 @@ func (a *attached) cancelTurn(t *turn, cause error) {
 	if t.id != "" {
 		a.s.Cancel(cause)
 	}
-	if a.running == t {
-		for _, withdraw := range a.asks {
-			withdraw(cause)
+	for _, q := range a.asks {
+		if t.id != "" && q.turn == t.id {
+			q.withdraw(cause)
 		}
 	}
 	if a.waiting == t {
@@ -214,7 +227,9 @@ func (a *attached) cancelTurn(t *turn, cause error) {
 }
 
 // cancel serves the client's session/cancel. Each turn takes one: a client
-// that sends its next prompt before the cancel means the turn before.
+// that sends its next prompt before the cancel means the turn before. Without
+// a turn it ends the questions that outlived theirs, and the calls that they
+// allowed.
 func (a *attached) cancel() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,7 +240,10 @@ func (a *attached) cancel() {
 	case a.waiting != nil:
 		a.cancelTurn(a.waiting, errClientCancel)
 	case a.running == nil:
-		a.s.Cancel(errClientCancel) // a call that runs outside of turns
+		for _, q := range a.asks {
+			q.withdraw(errDropped)
+		}
+		a.s.Cancel(errClientCancel)
 	}
 }
 

@@ -208,6 +208,16 @@ func (s *Session) mindAll(open []approvals.Request) error {
 	return nil
 }
 
+// Meta returns what the index knows of a stored session, live or not, or
+// ErrNotFound.
+func (m *Manager) Meta(ctx context.Context, id ID) (Meta, error) {
+	meta, err := m.o.Store.Meta(ctx, id)
+	if err != nil {
+		return Meta{}, fmt.Errorf("look up session %.60q: %w", id, err)
+	}
+	return meta, nil
+}
+
 // List returns sessions of the store, live or not, newest first, and the
 // cursor of the next page; see Sessions.List.
 func (m *Manager) List(ctx context.Context, f Filter) ([]Meta, string, error) {

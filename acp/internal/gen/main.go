@@ -31,7 +31,7 @@ var roots = []string{
 	"ResumeSessionRequest", "ResumeSessionResponse",
 	"DeleteSessionRequest", "DeleteSessionResponse",
 	"SetSessionModeRequest", "SetSessionModeResponse",
-	"SetSessionConfigOptionRequest", "SetSessionConfigOptionResponse",
+	"SetSessionConfigOptionResponse", "SessionConfigSelectOption",
 	"PromptRequest", "PromptResponse",
 	"CloseSessionRequest", "CloseSessionResponse",
 	"CancelNotification", "CancelRequestNotification", "SessionNotification",

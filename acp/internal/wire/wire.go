@@ -170,3 +170,21 @@ func readTag(b []byte, name, key string) (string, error) {
 }
 
 func noVariant(name string) error { return fmt.Errorf("%s has no variant set", name) }
+
+// ConfigOptionChange is the schema's SetSessionConfigOptionRequest, a union
+// that nothing but the kind of its value tells apart.
+type ConfigOptionChange struct {
+	SessionID SessionID
+	ConfigID  SessionConfigID
+	Value     json.RawMessage
+}
+
+// UnmarshalJSON reads a ConfigOptionChange by the schema's rules.
+func (v *ConfigOptionChange) UnmarshalJSON(b []byte) error {
+	*v = ConfigOptionChange{}
+	o := newObject(b, "SetSessionConfigOptionRequest")
+	required(o, "sessionId", &v.SessionID)
+	required(o, "configId", &v.ConfigID)
+	required(o, "value", &v.Value)
+	return o.err
+}

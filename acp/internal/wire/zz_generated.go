@@ -1600,6 +1600,25 @@ func (v *SessionConfigSelect) UnmarshalJSON(b []byte) error {
 	return o.err
 }
 
+// SessionConfigSelectOption is the schema's SessionConfigSelectOption.
+type SessionConfigSelectOption struct {
+	Meta        json.RawMessage      `json:"_meta,omitempty"`
+	Description Opt[string]          `json:"description,omitzero"`
+	Name        string               `json:"name"`
+	Value       SessionConfigValueID `json:"value"`
+}
+
+// UnmarshalJSON reads a SessionConfigSelectOption by the schema's rules.
+func (v *SessionConfigSelectOption) UnmarshalJSON(b []byte) error {
+	*v = SessionConfigSelectOption{}
+	o := newObject(b, "SessionConfigSelectOption")
+	lenient(o, "_meta", &v.Meta)
+	lenient(o, "description", &v.Description)
+	required(o, "name", &v.Name)
+	required(o, "value", &v.Value)
+	return o.err
+}
+
 // SessionConfigSelectOptions is the schema's SessionConfigSelectOptions, kept as it came.
 type SessionConfigSelectOptions = json.RawMessage
 
@@ -1843,9 +1862,6 @@ func (v *SessionUpdate) UnmarshalJSON(b []byte) error {
 	}
 	return nil
 }
-
-// SetSessionConfigOptionRequest is the schema's SetSessionConfigOptionRequest, kept as it came.
-type SetSessionConfigOptionRequest = json.RawMessage
 
 // SetSessionConfigOptionResponse is the schema's SetSessionConfigOptionResponse.
 type SetSessionConfigOptionResponse struct {
