@@ -141,7 +141,7 @@ func (r checkResult) print(std stdio) error {
 	for _, m := range r.Analysis.Unresolved {
 		line("unresolved", m)
 	}
-	if r.Grant != nil {
+	if r.Grant != nil && checkExit(r.Action) == exitPerson {
 		line("grant", *r.Grant)
 	}
 	_, err := io.WriteString(std.out, b.String())

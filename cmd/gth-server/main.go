@@ -63,14 +63,7 @@ type stdio struct {
 func run(ctx context.Context, std stdio, args []string) int {
 	var c cli
 	exited := -1
-	parser, err := kong.New(&c,
-		kong.Name("gth-server"),
-		kong.Description("A coding agent whose every tool call passes one gate."),
-		kong.Writers(std.out, std.err),
-		kong.Exit(func(code int) { exited = code; panic(helpShown{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"version": version},
-	)
+	parser, err := newParser(&c, std, func(code int) { exited = code; panic(helpShown{}) })
 	if err != nil {
 		return report(std, err)
 	}
@@ -80,6 +73,17 @@ func run(ctx context.Context, std stdio, args []string) int {
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	return report(std, kctx.Run(std, &c.Globals))
+}
+
+func newParser(c *cli, std stdio, exit func(int)) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("gth-server"),
+		kong.Description("A coding agent whose every tool call passes one gate."),
+		kong.Writers(std.out, std.err),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"version": version},
+	)
 }
 
 // asHelp turns the command help, which people try, into the flag.
