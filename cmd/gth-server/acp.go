@@ -26,6 +26,9 @@ func (c *acpCmd) Run(ctx context.Context, std stdio, g *Globals) error {
 	}
 	defer app.close()
 	app.grace = editorGrace
+	if std.inTTY {
+		fmt.Fprintln(std.err, "gth-server: this speaks JSON-RPC with an editor; to try it by hand use gth-server demo or run. Ctrl-D ends it.")
+	}
 	server := acp.New(acp.Options{
 		Manager: app.manager, Name: "gth-server", Title: "gth-server", Version: version,
 		Rung: app.rung, Ceiling: app.cfg.Ceiling, Logger: app.log,

@@ -37,10 +37,18 @@ type modelFlags struct {
 	Rung    given `help:"Rung of the session: manual, write, assisted, auto or bypass." placeholder:"RUNG" short:"r"`
 }
 
-type cli struct {
+// editorCLI is the part of the command line that editors use. They start it
+// for every window, and building the rest costs them as much as all other
+// work of ours before the first answer.
+type editorCLI struct {
 	Globals
 
-	Acp      acpCmd      `cmd:"" name:"acp" help:"Serve the Agent Client Protocol on standard input and output, for editors."`
+	Acp acpCmd `cmd:"" name:"acp" help:"Serve the Agent Client Protocol on standard input and output, for editors."`
+}
+
+type cli struct {
+	editorCLI
+
 	Run      runCmd      `cmd:"" help:"Run one prompt without a person and exit with a code that says how it went."`
 	Check    checkCmd    `cmd:"" help:"Say what the gate would decide about a command or tool call, without running it."`
 	Exec     execCmd     `cmd:"" help:"Decide about a shell command as a session would, ask if needed, and run it."`

@@ -62,8 +62,12 @@ type stdio struct {
 // run parses args, runs the command and returns the exit code.
 func run(ctx context.Context, std stdio, args []string) int {
 	var c cli
+	var grammar any = &c
+	if len(args) > 0 && args[0] == "acp" {
+		grammar = &c.editorCLI
+	}
 	exited := -1
-	parser, err := newParser(&c, std, func(code int) { exited = code; panic(helpShown{}) })
+	parser, err := newParser(grammar, std, func(code int) { exited = code; panic(helpShown{}) })
 	if err != nil {
 		return report(std, err)
 	}
@@ -75,8 +79,8 @@ func run(ctx context.Context, std stdio, args []string) int {
 	return report(std, kctx.Run(std, &c.Globals))
 }
 
-func newParser(c *cli, std stdio, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c,
+func newParser(grammar any, std stdio, exit func(int)) (*kong.Kong, error) {
+	return kong.New(grammar,
 		kong.Name("gth-server"),
 		kong.Description("A coding agent whose every tool call passes one gate."),
 		kong.Writers(std.out, std.err),

@@ -177,6 +177,16 @@ func TestDemoAtTerminal(t *testing.T) {
 	}
 }
 
+// TestEditorCommandAtTerminal: whoever starts acp by hand learns what it
+// is, and can leave.
+func TestEditorCommandAtTerminal(t *testing.T) {
+	s := openTerminal(t, map[string]string{"script.yaml": "turns:\n  - - text: hi\n"}, "acp", "-m", scriptModel)
+	s.start()
+	s.expect("gth-server demo")
+	s.typed("\x04")
+	s.ends(0)
+}
+
 // TestHostileTextAtTerminal: nothing that a model, a provider or a command
 // line says acts on the terminal; colours are ours alone.
 func TestHostileTextAtTerminal(t *testing.T) {
