@@ -34,6 +34,21 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	tests := map[string]string{
+		"two\n\tlines\n":        "two\n\tlines\n",
+		"\x1b[2Jgone\r":         `\x1b[2Jgone\x0d`,
+		"\u202eleft":            `\u202eleft`,
+		"👩\u200d👧 and a\u00a0b": "👩\u200d👧 and a\u00a0b",
+		"\u009b31m\xff":         `\u009b31m\xff`,
+	}
+	for in, want := range tests {
+		if got := terminal.Text(in); got != want {
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 // TestEscapeProperty: whatever the text, nothing of it acts on a terminal.
 func TestEscapeProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -96,6 +111,30 @@ func TestAsk(t *testing.T) {
 				t.Errorf("the command is not shown:\n%s", out.String())
 			}
 		})
+	}
+}
+
+// TestAskOffers: the keys that are named are those that count, an answer
+// that is none is told so, and what was typed before is forgotten once the
+// question is shown.
+func TestAskOffers(t *testing.T) {
+	req := approvals.Request{Tool: "run_shell_command", Subject: approvals.Subject{Kind: approvals.SubjectShell, Command: "npm test"}}
+	req.RejectSession = &approvals.Offer{Preview: "preview"}
+	var out strings.Builder
+	a := terminal.NewAsker(strings.NewReader("s\no\n"), &out, terminal.Painter{}, 80)
+	shown := ""
+	a.Forget = func() { shown = out.String() }
+	if got := a.Ask(t.Context(), req); got.Choice != approvals.RejectOnce {
+		t.Errorf("Choice = %v, want a rejection", got.Choice)
+	}
+	if !strings.Contains(shown, "npm test") || strings.Contains(shown, "Answer") {
+		t.Errorf("what was typed is forgotten at the wrong moment, after %q", shown)
+	}
+	if s := out.String(); !strings.Contains(s, "[o/N/d]") || !strings.Contains(s, "none of the answers") {
+		t.Errorf("shown: %s", s)
+	}
+	if got := a.Ask(t.Context(), req); got.Choice != approvals.AllowOnce {
+		t.Errorf("the next line is not the next answer: %v", got.Choice)
 	}
 }
 
