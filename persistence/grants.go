@@ -13,11 +13,13 @@ import (
 )
 
 // storedGrant is a grant of a workspace. Place keeps the order in which
-// grants were given.
+// grants were given. One that was revoked is kept and does not count, so
+// that whoever completes its answer later does not bring it back.
 type storedGrant struct {
 	Workspace string          `json:"workspace"`
 	Place     uint64          `json:"place"`
 	Grant     approvals.Grant `json:"grant"`
+	Revoked   bool            `json:"revoked,omitempty"`
 }
 
 func checkGrant(workspace, id string) error {
@@ -27,7 +29,8 @@ func checkGrant(workspace, id string) error {
 	return checkID("grant", id)
 }
 
-// PutGrant stores a grant of the workspace, in the place of one of its id.
+// PutGrant stores a grant of the workspace, in the place of one of its id;
+// nothing when that was revoked.
 func (s *seat) PutGrant(ctx context.Context, workspace string, g approvals.Grant) error {
 	err := checkGrant(workspace, g.ID)
 	if err == nil {
@@ -38,7 +41,7 @@ func (s *seat) PutGrant(ctx context.Context, workspace string, g approvals.Grant
 				was.Workspace = workspace
 				was.Place, err = t.count()
 			}
-			if err != nil {
+			if err != nil || was.Revoked {
 				return err
 			}
 			was.Grant = g
@@ -67,7 +70,7 @@ func (s *seat) Grants(ctx context.Context, workspace string) ([]approvals.Grant,
 				s.db.o.Logger.Error("a grant can not be read and does not count", slog.String("workspace", workspace), slog.Any("error", err))
 				return true, nil
 			}
-			if err == nil && g.Workspace == workspace {
+			if err == nil && g.Workspace == workspace && !g.Revoked {
 				found = append(found, g)
 			}
 			return true, err
@@ -86,16 +89,23 @@ func (s *seat) Grants(ctx context.Context, workspace string) ([]approvals.Grant,
 
 // DeleteGrant removes a grant of the workspace.
 func (s *seat) DeleteGrant(ctx context.Context, workspace, id string) error {
-	err := s.db.do(ctx, &write{sync: true, run: func(t *txn) error {
+	err := s.db.do(ctx, &write{sync: true, solo: true, run: func(t *txn) error {
 		if checkGrant(workspace, id) != nil {
 			return session.ErrNotFound
 		}
 		key := grantKey(workspace, id)
-		if there, err := t.has(key); err != nil || !there {
-			return errors.Join(session.ErrNotFound, err)
+		var was storedGrant
+		switch err := t.load(key, &was); {
+		case errors.Is(err, errAbsent), err == nil && was.Revoked:
+			return session.ErrNotFound
+		case errors.Is(err, ErrDamaged):
+			t.remove(key)
+			return nil
+		case err != nil:
+			return err
 		}
-		t.remove(key)
-		return nil
+		was.Revoked = true
+		return saveReadable(t, key, was)
 	}})
 	if err != nil {
 		return fmt.Errorf("delete grant %.80q of workspace %.200q: %w", id, workspace, err)

@@ -237,3 +237,37 @@ func TestAnswerFromElsewhereBehindAStricterRung(t *testing.T) {
 		}
 	}
 }
+
+// TestGrantFromOutside: a workspace grant that another process's answer
+// brings is stored when Answer returns, and stays revoked when its session
+// opens.
+func TestGrantFromOutside(t *testing.T) {
+	shared, work := session.NewMemory(), t.TempDir()
+	owner, m := on(t, shared, sessiontest.NewRunner(sessiontest.Script{sessiontest.Ask(nil, offering("1"))}))
+	s, err := m.Create(t.Context(), session.Spec{Cwd: work, Rung: approvals.Write})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startAsking(t, s)
+	owner.Kill()
+	real, err := filepath.EvalSymlinks(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answerOutside(t, shared, s.ID(), "1", approvals.AllowWorkspace)
+	kept, err := shared.Grants(t.Context(), real)
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%d grants, %v: want one before the session opens", len(kept), err)
+	}
+	if err := shared.DeleteGrant(t.Context(), real, kept[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	_, second := on(t, shared, sessiontest.NewRunner(sessiontest.Script{}))
+	mustOpen(t, second, s.ID())
+	if recs := wholeLog(t, shared, s.ID()); len(only[session.Answered](recs)) != 1 {
+		t.Error("the opened session does not know its answer")
+	}
+	if kept, err = shared.Grants(t.Context(), real); err != nil || len(kept) != 0 {
+		t.Errorf("%d grants, %v: a revoked one came back", len(kept), err)
+	}
+}

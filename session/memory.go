@@ -23,6 +23,7 @@ func NewMemory() Store {
 		sessions: map[ID]*memorySession{},
 		asks:     map[string]*memoryAsk{},
 		grants:   map[string][]approvals.Grant{},
+		revoked:  map[string]bool{},
 	}
 }
 
@@ -34,6 +35,7 @@ type memory struct {
 	sessions map[ID]*memorySession
 	asks     map[string]*memoryAsk
 	grants   map[string][]approvals.Grant
+	revoked  map[string]bool // by workspace, NUL and id
 }
 
 type memorySession struct {

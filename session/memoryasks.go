@@ -209,6 +209,9 @@ func (m *memory) PutGrant(ctx context.Context, workspace string, g approvals.Gra
 		return err
 	}
 	defer m.mu.Unlock()
+	if m.revoked[workspace+"\x00"+g.ID] {
+		return nil
+	}
 	have := slices.Clone(m.grants[workspace]) // readers may still hold it
 	if i := slices.IndexFunc(have, func(h approvals.Grant) bool { return h.ID == g.ID }); i >= 0 {
 		have[i] = g
@@ -242,5 +245,6 @@ func (m *memory) DeleteGrant(ctx context.Context, workspace, id string) error {
 		return fmt.Errorf("grant %s of workspace %s: %w", id, workspace, ErrNotFound)
 	}
 	m.grants[workspace] = kept
+	m.revoked[workspace+"\x00"+id] = true
 	return nil
 }

@@ -160,12 +160,13 @@ type Asks interface {
 // WorkspaceGrants are the grants that outlive a session, keyed by the real
 // path of the session's cwd.
 type WorkspaceGrants interface {
-	// PutGrant adds a grant, or replaces the one of the same id. A grant
-	// without an id and an empty workspace are errors.
+	// PutGrant adds a grant, or replaces the one of the same id. One that
+	// was deleted does not come back: putting it is no error and changes
+	// nothing. A grant without an id and an empty workspace are errors.
 	PutGrant(ctx context.Context, workspace string, g approvals.Grant) error
 	// Grants returns the grants of a workspace in the order in which they
 	// were first put, none for an unknown one.
 	Grants(ctx context.Context, workspace string) ([]approvals.Grant, error)
-	// DeleteGrant removes a grant; ErrNotFound when it is not there.
+	// DeleteGrant removes a grant for ever; ErrNotFound when it is not there.
 	DeleteGrant(ctx context.Context, workspace, id string) error
 }

@@ -418,6 +418,15 @@ func grantCases() map[string]func(*suite) {
 			c.same(c.grants("/one"), []approvals.Grant(nil), "the grants of /one")
 			c.same(c.grants("/two"), []approvals.Grant{grant("a")}, "the grants of /two")
 		},
+		"a grant that was revoked does not come back": func(c *suite) {
+			c.ok(c.st.PutGrant(c.ctx, "/one", grant("a")), "put grant")
+			c.ok(c.st.DeleteGrant(c.ctx, "/one", "a"), "delete")
+			c.ok(c.st.PutGrant(c.ctx, "/one", grant("a")), "put it again")
+			c.ok(c.st.PutGrant(c.ctx, "/two", grant("a")), "put it elsewhere")
+			c.same(c.grants("/one"), []approvals.Grant(nil), "the grants of /one")
+			c.same(c.grants("/two"), []approvals.Grant{grant("a")}, "the grants of /two")
+			c.want(c.st.DeleteGrant(c.ctx, "/one", "a"), session.ErrNotFound, "delete again")
+		},
 		"a grant needs an id and a workspace": func(c *suite) {
 			if c.st.PutGrant(c.ctx, "", grant("a")) == nil || c.st.PutGrant(c.ctx, "/one", grant("")) == nil {
 				c.Fatal("a grant without an id or a workspace was stored")
