@@ -3,8 +3,10 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,18 +14,24 @@ import (
 	"strings"
 
 	"github.com/gth-server/gth-server/approvals"
+	"github.com/gth-server/gth-server/persistence"
 	"github.com/gth-server/gth-server/session"
 )
 
 // world is a user's machine: a directory with a store, a workspace and the
 // stand-in note, which notes its words once per execution.
 type world struct {
-	bin, dir, work, called, stderr, model string
+	bin, dir, work, data, called, stderr, model string
 }
 
-func newWorld(bin, dir, model string) (*world, error) {
+func newWorld(bin, parent, name, model string) (*world, error) {
+	parent, err := filepath.EvalSymlinks(parent) // which grants are kept under
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(parent, name)
 	w := &world{
-		bin: bin, dir: dir, work: filepath.Join(dir, "work"), called: filepath.Join(dir, "called"),
+		bin: bin, dir: dir, work: filepath.Join(dir, "work"), data: filepath.Join(dir, "data"), called: filepath.Join(dir, "called"),
 		stderr: filepath.Join(dir, "stderr"), model: model,
 	}
 	note := "#!/bin/sh\nsleep 0.01\necho \"$*\" >> " + shellQuote(w.called) + "\nsleep 0.01\n"
@@ -41,7 +49,7 @@ func newWorld(bin, dir, model string) (*world, error) {
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(w.bin, args...)
 	cmd.Dir = w.work
-	cmd.Env = []string{"PATH=" + filepath.Join(w.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + w.dir, "XDG_CONFIG_HOME=" + w.dir, "XDG_DATA_HOME=" + w.dir}
+	cmd.Env = []string{"PATH=" + filepath.Join(w.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + w.dir, "XDG_CONFIG_HOME=" + w.dir, "GTH_DATA_DIR=" + w.data}
 	return cmd
 }
 
@@ -87,6 +95,7 @@ type history struct {
 type fate struct {
 	command   string
 	ask       string
+	rung      string // at which it was asked
 	answer    *session.Answered
 	executing bool
 	end       session.CallState
@@ -94,8 +103,8 @@ type fate struct {
 
 func (h *history) open(f *fate) bool { return f.ask != "" && f.answer == nil && f.end == "" }
 
-// readHistory decodes what sessions show prints, and refuses a log whose
-// records do not follow from each other.
+// readHistory decodes a log, and refuses one whose records do not follow
+// from each other.
 func readHistory(out string) (*history, error) {
 	h := &history{rung: "assisted", calls: map[string]*fate{}, granted: map[string]bool{}, refused: map[string]bool{}}
 	for line := range strings.Lines(out) {
@@ -135,7 +144,7 @@ func (h *history) take(ev session.Event) error {
 		h.order = append(h.order, e.Call.ID)
 		h.items = append(h.items, item{kind: "announced", id: e.Call.ID})
 	case session.Asked:
-		return h.step(e.Request.CallID, "is asked", func(f *fate) bool { return f.ask == "" }, func(f *fate) { f.ask = e.Request.ID })
+		return h.step(e.Request.CallID, "is asked", func(f *fate) bool { return f.ask == "" }, func(f *fate) { f.ask, f.rung = e.Request.ID, e.Request.Rung.String() })
 	case session.Answered:
 		return h.step(e.CallID, "is answered", func(f *fate) bool { return f.ask == e.AskID && f.answer == nil }, func(f *fate) { f.answer = &e })
 	case session.Granted:
@@ -251,6 +260,16 @@ func within(all []item, from int, part []item, exactly bool) bool {
 	return false
 }
 
+// stateOf returns how a call ended, as far as the client was told.
+func (v *view) stateOf(call string) string {
+	for _, is := range slices.Concat(v.live, v.replayed) {
+		if is.id == call && is.kind != "executing" && is.state != "" {
+			return is.state
+		}
+	}
+	return ""
+}
+
 // told says what a replay should have told of the calls of was.
 func (v *view) told(was *history) error {
 	states := map[string]string{}
@@ -275,38 +294,69 @@ func (v *view) told(was *history) error {
 	return nil
 }
 
-// openAsks returns the ids of the asks that can be answered, by call.
-func (w *world) openAsks(session string) (map[string]string, error) {
-	out, err := w.cli("asks", "list", "--json", "--session", session)
-	if err != nil {
-		return nil, err
-	}
-	var doc struct{ Asks []struct{ ID, CallID string } }
-	if err := json.Unmarshal([]byte(out), &doc); err != nil {
-		return nil, err
-	}
-	open := map[string]string{}
-	for _, a := range doc.Asks {
-		open[a.CallID] = a.ID
-	}
-	return open, nil
+// found is what a store holds.
+type found struct {
+	logs   map[string]string // as sessions show --json prints them
+	grants map[string]bool   // commands that are allowed in the workspace
+	asks   map[string]string // ids of the asks that can be answered, by call
 }
 
-// grants returns the commands that are allowed in the workspace.
-func (w *world) grants() (map[string]bool, error) {
-	out, err := w.cli("grants", "list", "--json")
+// inspect reads the store as one more process of the user. It says so when
+// a chain of decisions is broken.
+func (w *world) inspect(ids ...string) (f *found, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	store, err := persistence.OpenShared(ctx, persistence.Options{Dir: filepath.Join(w.data, storeDir), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Grants []struct{ Entry struct{ Pattern string } }
+	defer func() { err = errors.Join(err, store.Close()) }()
+	f = &found{logs: map[string]string{}, grants: map[string]bool{}, asks: map[string]string{}}
+	for _, id := range ids {
+		records, err := store.After(ctx, session.ID(id), 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := session.Verify(records); err != nil {
+			return nil, fmt.Errorf("verify session %s: %w", id, err)
+		}
+		for _, r := range records {
+			line, err := session.EncodeRecord(r)
+			if err != nil {
+				return nil, err
+			}
+			f.logs[id] += string(line) + "\n"
+		}
 	}
-	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+	open, err := store.OpenAsks(ctx, "")
+	if err != nil {
 		return nil, err
 	}
-	all := map[string]bool{}
-	for _, g := range doc.Grants {
-		all[g.Entry.Pattern] = true
+	for _, a := range open {
+		f.asks[a.Request.CallID] = a.Request.ID
 	}
-	return all, nil
+	grants, err := store.Grants(ctx, w.work)
+	for _, g := range grants {
+		f.grants[g.Entry.Pattern] = true
+	}
+	return f, err
+}
+
+// agrees compares what the command line shows with what was found.
+func (f *found) agrees(w *world) error {
+	for id, log := range f.logs {
+		if out, err := w.cli("sessions", "show", "--json", id); err != nil || out != log {
+			return fmt.Errorf("sessions show prints\n%s (%w), the store holds\n%s", out, err, log)
+		}
+	}
+	if out, err := w.cli("sessions", "verify"); err != nil || strings.Contains(out, "BROKEN") {
+		return fmt.Errorf("sessions verify: %w: %s", err, out)
+	}
+	out, err := w.cli("grants", "list", "--json")
+	for c := range f.grants {
+		if err != nil || !strings.Contains(out, `"pattern":"`+c+`"`) {
+			return fmt.Errorf("grants list prints %s (%w), the store holds %v", out, err, f.grants)
+		}
+	}
+	return nil
 }

@@ -25,7 +25,6 @@ type question struct {
 	options                []string
 	at                     time.Time
 	choice                 string // what was answered, empty when nothing was sent
-	acked                  bool   // the answer was given by asks answer, which said so
 }
 
 // view is what a client was told of one session.
@@ -105,6 +104,9 @@ func launch(w *world, a aim, answer func(*peer, *question) string) (*peer, error
 	}
 	go p.read(bufio.NewReader(out))
 	p.saw("start")
+	if a.after == "effect" {
+		p.busy.Go(func() { p.watch(w.called) })
+	}
 	return p, p.call("initialize", map[string]any{"protocolVersion": 1}, nil)
 }
 
@@ -114,6 +116,12 @@ func (p *peer) kill() {
 	defer p.mu.Unlock()
 	p.killed = true
 	_ = p.cmd.Process.Kill()
+}
+
+func (p *peer) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.killed
 }
 
 // bury waits for the last line of a killed process.
@@ -154,6 +162,28 @@ func (p *peer) killWithin(d time.Duration) {
 	defer p.mu.Unlock()
 	if p.shots == nil {
 		p.shots = time.AfterFunc(d, p.kill)
+	}
+}
+
+// watch sees the effects of commands, which the program does not tell.
+func (p *peer) watch(called string) {
+	size := func() int64 {
+		info, err := os.Stat(called)
+		if err != nil {
+			return 0 // nothing ran yet
+		}
+		return info.Size()
+	}
+	for was := size(); ; time.Sleep(time.Millisecond / 2) {
+		select {
+		case <-p.gone:
+			return
+		default:
+		}
+		if now := size(); now > was {
+			was = now
+			p.saw("effect")
+		}
 	}
 }
 

@@ -62,7 +62,12 @@ func (r *round) decide(p *peer, q *question, mustGoOn bool) string {
 		return ""
 	}
 	if r.chance(15) {
-		r.answerElsewhere(q.session, q.call, q.command, choice)
+		open, err := r.inspect()
+		if err != nil || open.asks[q.call] == "" {
+			r.fail("the question about %s cannot be answered: %v", q.command, err)
+			return ""
+		}
+		r.answerElsewhere(open.asks[q.call], q.call, q.command, choice)
 		return ""
 	}
 	r.note(q.call, q.command, choice)
@@ -73,7 +78,7 @@ func (r *round) decide(p *peer, q *question, mustGoOn bool) string {
 func (r *round) note(call, command, choice string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sent[call] = &sent{choice: choice}
+	r.sent[call] = &sent{choice: choice, life: r.life}
 	switch {
 	case strings.HasPrefix(choice, "reject"):
 		r.rejected[command] = true
@@ -84,16 +89,11 @@ func (r *round) note(call, command, choice string) {
 
 // answerElsewhere answers by a process of its own, which may be killed over
 // it; then another one does it again.
-func (r *round) answerElsewhere(id, call, command, choice string) {
-	open, err := r.openAsks(id)
-	if err != nil || open[call] == "" {
-		r.fail("the question about %s cannot be answered: %v, open are %v", command, err, open)
-		return
-	}
+func (r *round) answerElsewhere(ask, call, command, choice string) {
 	r.note(call, command, choice)
 	r.met.add("answers by another process", 1)
 	if r.chance(30) {
-		cmd := r.command("asks", "answer", open[call], choice)
+		cmd := r.command("asks", "answer", ask, choice)
 		if cmd.Start() == nil {
 			time.Sleep(r.upTo(60 * time.Millisecond))
 			_ = cmd.Process.Kill()
@@ -101,7 +101,7 @@ func (r *round) answerElsewhere(id, call, command, choice string) {
 			r.met.add("answering processes killed", 1)
 		}
 	}
-	out, err := r.cli("asks", "answer", open[call], choice)
+	out, err := r.cli("asks", "answer", ask, choice)
 	if err != nil && !strings.Contains(out, "was answered already") {
 		r.fail("asks answer: %v", err)
 		return
@@ -113,22 +113,18 @@ func (r *round) answerElsewhere(id, call, command, choice string) {
 
 // answerAmongTheDead answers questions while no process has their session.
 func (r *round) answerAmongTheDead() {
+	open := r.left.asks
 	for _, th := range r.all {
-		open, err := r.openAsks(th.id)
-		if err != nil {
-			r.fail("%v", err)
-			return
-		}
-		for call := range open {
-			if r.chance(30) && !r.failed {
-				r.answerElsewhere(th.id, call, th.was.calls[call].command, []string{"allow-once", "allow-workspace", "reject-once"}[r.below(3)])
+		for _, call := range th.was.order {
+			if open[call] != "" && r.chance(30) && !r.failed {
+				r.answerElsewhere(open[call], call, th.was.calls[call].command, []string{"allow-once", "allow-workspace", "reject-once"}[r.below(3)])
 			}
 		}
 	}
 }
 
 // drive plays turns in each session, all beside each other.
-func (r *round) drive(p *peer, all []*thread) error {
+func (r *round) drive(p *peer, all []*conversation) error {
 	errs := make([]error, len(all))
 	var drivers sync.WaitGroup
 	for i, th := range all {
@@ -143,7 +139,7 @@ func (r *round) drive(p *peer, all []*thread) error {
 	return errors.Join(errs...)
 }
 
-func (r *round) driveOne(p *peer, th *thread) error {
+func (r *round) driveOne(p *peer, th *conversation) error {
 	rungs := []string{"manual", "write", "assisted", "assisted", "auto", "bypass"}
 	for range 1 + r.below(2) {
 		if r.chance(40) {
@@ -168,7 +164,7 @@ func (r *round) driveOne(p *peer, th *thread) error {
 	return nil
 }
 
-func (r *round) prompt(p *peer, th *thread, replies []runnertest.Reply) error {
+func (r *round) prompt(p *peer, th *conversation, replies []runnertest.Reply) error {
 	text, err := json.Marshal(replies)
 	if err != nil {
 		return err
@@ -182,7 +178,7 @@ func (r *round) prompt(p *peer, th *thread, replies []runnertest.Reply) error {
 
 // adopt loads a session of a dead process, and waits until everything that
 // it left is settled.
-func (r *round) adopt(p *peer, th *thread) error {
+func (r *round) adopt(p *peer, th *conversation) error {
 	begin := time.Now()
 	if err := p.load(th.id, r.work); err != nil {
 		return err
@@ -210,18 +206,16 @@ func (r *round) adopt(p *peer, th *thread) error {
 
 // settle waits until each call of a loaded session has its end, and each
 // question that nobody answered was asked again, in time.
-func (r *round) settle(p *peer, th *thread) error {
+func (r *round) settle(p *peer, th *conversation) error {
 	const inTime = 2 * time.Second
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		missing := ""
 		p.with(th.id, func(v *view) {
-			done := map[string]bool{}
-			for _, is := range slices.Concat(v.replayed, v.live) {
-				done[is.id] = done[is.id] || is.kind != "executing" && is.state != ""
-			}
 			for call, f := range th.was.calls {
-				if !done[call] {
+				if v.stateOf(call) == "" {
 					missing = fmt.Sprintf("call %s %+v has no end", call, *f)
+				} else if state := v.stateOf(call); state != string(session.CallCompleted) && r.mustHaveRun(th, call) {
+					end, missing = time.Time{}, fmt.Sprintf("call %s %+v was allowed and ended as %s", call, *f, state)
 				}
 				q := v.asked[call]
 				if th.was.open(f) && r.answered(call) == nil {
@@ -248,6 +242,17 @@ func (r *round) settle(p *peer, th *thread) error {
 	}
 }
 
+// mustHaveRun reports whether nothing but a kill could keep a call from
+// running that waited when its session was loaded: it was allowed, at the
+// rung that it was asked at, and not by a process that died over it.
+func (r *round) mustHaveRun(th *conversation, call string) bool {
+	f, s := th.was.calls[call], r.answered(call)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return f.ask != "" && f.answer == nil && f.end == "" && s != nil && s.life == r.life &&
+		strings.HasPrefix(s.choice, "allow") && f.rung == th.was.rung && !r.rejected[f.command]
+}
+
 func (r *round) answered(call string) *sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,10 +261,11 @@ func (r *round) answered(call string) *sent {
 
 // useGrants runs commands that were granted: nobody is asked about them.
 func (r *round) useGrants(p *peer) error {
-	have, err := r.grants()
+	store, err := r.inspect()
 	if err != nil {
 		return err
 	}
+	have := store.grants
 	th := r.all[r.below(len(r.all))]
 	if err := p.setRung(th.id, "assisted", true); err != nil {
 		return err
@@ -299,31 +305,31 @@ func total(counts map[string]int) (n int) {
 // told.
 func (r *round) autopsy(p *peer, last bool) {
 	marks := r.noted()
-	if out, err := r.cli("sessions", "verify"); err != nil || strings.Contains(out, "BROKEN") {
-		r.fail("sessions verify: %v\n%s", err, out)
+	ids := make([]string, len(r.all))
+	for i, th := range r.all {
+		ids[i] = th.id
 	}
-	grants, err := r.grants()
+	store, err := r.inspect(ids...)
+	if err == nil && last {
+		err = store.agrees(r.world)
+	}
 	if err != nil {
 		r.fail("%v", err)
 		return
 	}
-	for c := range grants {
+	r.left = store
+	for c := range store.grants {
 		if !r.granted[c] {
 			r.fail("nobody granted %s", c)
 		}
 	}
 	for _, th := range r.all {
-		out, err := r.cli("sessions", "show", "--json", th.id)
+		h, err := readHistory(store.logs[th.id])
 		if err != nil {
-			r.fail("%v", err)
+			r.fail("session %s: %v\n%s", th.id, err, store.logs[th.id])
 			return
 		}
-		h, err := readHistory(out)
-		if err != nil {
-			r.fail("session %s: %v\n%s", th.id, err, out)
-			return
-		}
-		if err := errors.Join(h.continues(th.was), r.holds(p, th, h), r.answers(th, h, grants, last)); err != nil {
+		if err := errors.Join(h.continues(th.was), r.holds(p, th, h), r.answers(h, store.grants, last)); err != nil {
 			r.fail("session %s: %v", th.id, err)
 		}
 		r.count(p, th, h, marks, last)
@@ -333,7 +339,7 @@ func (r *round) autopsy(p *peer, last bool) {
 }
 
 // holds compares a log with what the client of p was told.
-func (r *round) holds(p *peer, th *thread, h *history) error {
+func (r *round) holds(p *peer, th *conversation, h *history) error {
 	if th.has != p {
 		return nil
 	}
@@ -353,7 +359,7 @@ func (r *round) holds(p *peer, th *thread, h *history) error {
 }
 
 // answers compares the answers in a log with those that were given.
-func (r *round) answers(th *thread, h *history, grants map[string]bool, last bool) error {
+func (r *round) answers(h *history, grants map[string]bool, last bool) error {
 	for call, f := range h.calls {
 		s := r.answered(call)
 		switch {
@@ -380,8 +386,14 @@ func (r *round) answers(th *thread, h *history, grants map[string]bool, last boo
 }
 
 // count says where a kill landed, and what there was to see.
-func (r *round) count(p *peer, th *thread, h *history, marks map[string]int, last bool) {
-	if last || th.has != p {
+func (r *round) count(p *peer, th *conversation, h *history, marks map[string]int, last bool) {
+	if last {
+		return
+	}
+	if th.has != p {
+		if th.has.dead() {
+			r.phases.add("before it was loaded", 1)
+		}
 		return
 	}
 	r.phases.add(h.phase(marks), 1)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,19 +72,18 @@ func (c *tally) String() string {
 func playRounds(t *testing.T, n int, play func(*round)) (phases, met *tally) {
 	bin, model, seed := program(t), runnertest.NewServer(t), crashSeed(t)
 	phases, met = &tally{n: map[string]int{}}, &tally{n: map[string]int{}}
-	next := make(chan int)
+	next, dir := make(chan int), t.TempDir()
 	var players sync.WaitGroup
 	for range crashers {
 		players.Go(func() {
 			for i := range next {
-				dir := filepath.Join(t.TempDir(), strconv.Itoa(i))
-				w, err := newWorld(bin, dir, model.URL)
+				w, err := newWorld(bin, dir, strconv.Itoa(i), model.URL)
 				if err != nil {
 					t.Error(err)
 					continue
 				}
 				r := &round{
-					world: w, t: t, name: fmt.Sprintf("round %d", i), rng: rand.New(rand.NewPCG(seed, uint64(i))),
+					world: w, t: t, number: i, name: fmt.Sprintf("round %d", i), rng: rand.New(rand.NewPCG(seed, uint64(i))),
 					phases: phases, met: met, sent: map[string]*sent{}, rejected: map[string]bool{}, granted: map[string]bool{},
 				}
 				play(r)
@@ -93,12 +91,15 @@ func playRounds(t *testing.T, n int, play func(*round)) (phases, met *tally) {
 					errs, _ := os.ReadFile(w.stderr)
 					t.Logf("%s: %s\nstandard error of its processes:\n%s", r.name, r.kills, errs)
 				} else {
-					_ = os.RemoveAll(dir)
+					_ = os.RemoveAll(w.dir)
 				}
 			}
 		})
 	}
 	for i := range n {
+		if end, ok := t.Deadline(); ok && time.Until(end) < 2*patience {
+			t.Errorf("%d of %d rounds were played when the time of the test was nearly over: give it a longer -timeout", i, n)
+		}
 		if t.Failed() {
 			break
 		}
@@ -140,6 +141,11 @@ func TestCrashSurvivor(t *testing.T) {
 	phases, met := playRounds(t, n, (*round).together)
 	t.Logf("%d rounds in %v; kills by phase: %s", n, time.Since(begin).Round(time.Second), phases)
 	t.Logf("met: %s", met)
+	for _, what := range []string{"serving processes killed", "joined processes killed", "sessions taken over"} {
+		if met.n[what] == 0 && !t.Failed() {
+			t.Errorf("no round met %q: %s", what, met)
+		}
+	}
 }
 
 // round is one story: sessions, the processes that have them in turn, and
@@ -147,6 +153,7 @@ func TestCrashSurvivor(t *testing.T) {
 type round struct {
 	*world
 	t           *testing.T
+	number      int
 	name        string
 	kills       string
 	failed      bool
@@ -159,17 +166,20 @@ type round struct {
 	sent     map[string]*sent // answers by call
 	rejected map[string]bool  // commands that any question about was rejected
 	granted  map[string]bool  // commands that a workspace grant was asked for
-	all      []*thread
+	all      []*conversation
+	left     *found // what the last process left
+	life     int    // how many processes had the sessions before
 }
 
 // sent is an answer that was given to a question.
 type sent struct {
 	choice string
 	acked  bool // by asks answer
+	life   int  // in which it was given
 }
 
-// thread is a session over all its processes.
-type thread struct {
+// conversation is a session over all its processes.
+type conversation struct {
 	id   string
 	has  *peer    // who has it
 	base *history // as has found it, nil when it made it
@@ -194,9 +204,18 @@ func (r *round) chance(percent int) bool { return r.below(100) < percent }
 
 func (r *round) upTo(d time.Duration) time.Duration { return time.Duration(r.below(int(d) + 1)) }
 
-// aims spreads kills over what a client can see, and over time.
+// points are the moments of a turn that nothing may miss; each is the first
+// aim of every so many rounds.
+var points = []aim{
+	{"text", 1, 0}, {"asked", 1, 0}, {"answering", 1, 4 * time.Millisecond}, {"executing", 1, 0}, {"effect", 1, 0}, {"ended", 1, 0},
+}
+
+// someAim spreads kills over what a client can see, and over time.
 func (r *round) someAim() aim {
-	switch points := []string{"opened", "loaded", "announced", "asked", "answering", "answering", "executing", "executing", "ended", "rung", "text", "prompted"}; r.below(4) {
+	if r.life == 0 && r.number%2 == 0 {
+		return points[r.number/2%len(points)]
+	}
+	switch points := []string{"opened", "loaded", "announced", "asked", "answering", "answering", "executing", "effect", "ended", "rung", "text", "prompted"}; r.below(4) {
 	case 0:
 		return aim{"start", 1, r.upTo(700 * time.Millisecond)}
 	case 1:
@@ -249,6 +268,7 @@ func (r *round) live(a aim, last bool) bool {
 	if !r.failed {
 		r.autopsy(p, last)
 	}
+	r.life++
 	if !last && !r.failed {
 		r.answerAmongTheDead()
 	}
@@ -257,10 +277,10 @@ func (r *round) live(a aim, last bool) bool {
 
 // use opens what there is and plays turns.
 func (r *round) use(p *peer, last bool) error {
-	for len(r.all) == 0 || len(r.all) < 3 && r.chance(30) {
+	for len(r.all) == 0 || len(r.all) < 2 && r.chance(40) {
 		id, err := p.open(r.work)
 		if id != "" {
-			r.all = append(r.all, &thread{id: id, has: p})
+			r.all = append(r.all, &conversation{id: id, has: p})
 		}
 		if err != nil {
 			return err
@@ -282,7 +302,7 @@ func (r *round) use(p *peer, last bool) error {
 
 // together plays a round with two processes.
 func (r *round) together() {
-	victim := r.below(2)
+	victim := r.number % 2 // the one that serves the store, or the other one
 	a := r.someAim()
 	r.kills = fmt.Sprintf("process %d of 2, %v", victim+1, a)
 	var peers [2]*peer
@@ -304,11 +324,11 @@ func (r *round) together() {
 		both.Go(func() {
 			id, err := p.open(r.work)
 			if err == nil {
-				th := &thread{id: id, has: p}
+				th := &conversation{id: id, has: p}
 				r.mu.Lock()
 				r.all = append(r.all, th)
 				r.mu.Unlock()
-				err = r.drive(p, []*thread{th})
+				err = r.drive(p, []*conversation{th})
 			}
 			if err != nil && (i != victim || !errors.Is(err, errGone)) {
 				r.fail("process %d: %v", i+1, err)
@@ -323,7 +343,9 @@ func (r *round) together() {
 	if r.failed {
 		return
 	}
+	r.met.add([]string{"serving processes killed", "joined processes killed"}[victim], 1)
 	r.autopsy(dead, false)
+	r.life++
 	for _, th := range r.all {
 		if r.failed {
 			return
@@ -333,6 +355,7 @@ func (r *round) together() {
 				r.fail("the survivor: %v", err)
 				return
 			}
+			r.met.add("sessions taken over", 1)
 		}
 	}
 	err := r.drive(alive, r.all)
