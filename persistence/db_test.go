@@ -96,7 +96,7 @@ func TestConcurrentAppendsAreGrouped(t *testing.T) {
 func TestLargeAndManyRecords(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	open := func() *Shared { // a beat that large messages do not break
-		s, err := OpenShared(ctx, Options{Dir: dir})
+		s, err := OpenShared(ctx, Options{Dir: dir, Beat: 20 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

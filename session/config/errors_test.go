@@ -134,7 +134,7 @@ func TestLargeFiles(t *testing.T) {
 		}
 		d := time.Since(start)
 		t.Logf("%s: %d bytes in %v", name, len(text), d)
-		if d > 20*time.Second {
+		if d > 3*time.Minute { // a hang, not a slow machine
 			t.Errorf("%s took %v", name, d)
 		}
 	}
