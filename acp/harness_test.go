@@ -17,6 +17,7 @@ import (
 	"github.com/gth-server/gth-server/acp/internal/schema"
 	"github.com/gth-server/gth-server/approvals"
 	"github.com/gth-server/gth-server/session"
+	"github.com/gth-server/gth-server/session/sessiontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,6 +26,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type scripted struct{}
 
 func (r *scripted) Close(context.Context) error { return nil }
+
+// Resume runs calls that were allowed after their turn.
+func (r *scripted) Resume(ctx context.Context, t *session.Turn, approved []session.Settled) error {
+	return sessiontest.RunSettled(func(string) string { return "removed later" })(ctx, t, approved)
+}
 
 func (r *scripted) Run(ctx context.Context, t *session.Turn) (session.StopReason, error) {
 	p := t.Prompt().Blocks
@@ -107,6 +113,18 @@ var scripts = map[string]script{
 		<-ctx.Done()
 		return "", fmt.Errorf("the stream broke: %w", ctx.Err())
 	},
+	"rung": func(ctx context.Context, t *session.Turn) (session.StopReason, error) {
+		return session.StopEndTurn, t.Append(ctx, session.Text{Message: "m1", Text: t.Rung().String()})
+	},
+	"titled": func(ctx context.Context, t *session.Turn) (session.StopReason, error) {
+		c := announced(shellRequest("c7"))
+		c.Title = "Remove the build"
+		if err := t.Append(ctx, c); err != nil {
+			return "", err
+		}
+		_, err := t.Ask(ctx, []approvals.Request{shellRequest("c7")})
+		return session.StopEndTurn, err
+	},
 	"tokens": func(context.Context, *session.Turn) (session.StopReason, error) { return session.StopMaxTokens, nil },
 	"steps":  func(context.Context, *session.Turn) (session.StopReason, error) { return session.StopMaxSteps, nil },
 	"fail": func(context.Context, *session.Turn) (session.StopReason, error) {
@@ -171,6 +189,11 @@ type server struct {
 }
 
 func start(newRunner session.NewRunner) *server {
+	return startOn(session.NewMemory(), newRunner, approvals.Bypass)
+}
+
+// startOn starts a server on a store that outlives it.
+func startOn(store session.Store, newRunner session.NewRunner, ceiling approvals.Rung) *server {
 	if newRunner == nil {
 		newRunner = func(context.Context, session.Spec) (session.Runner, error) { return &scripted{}, nil }
 	}
@@ -179,8 +202,8 @@ func start(newRunner session.NewRunner) *server {
 	outR, outW := io.Pipe()
 	s := &server{in: inW, out: outR, served: make(chan error, 1), cancel: cancel}
 	s.check = &validator{out: outW}
-	s.manager = session.NewManager(context.WithoutCancel(ctx), session.Options{Store: session.NewMemory(), NewRunner: newRunner})
-	srv := New(Options{Manager: s.manager, Name: "gth-server", Title: "Gth", Version: "0.0.1", Ceiling: approvals.Bypass})
+	s.manager = session.NewManager(context.WithoutCancel(ctx), session.Options{Store: store, NewRunner: newRunner})
+	srv := New(Options{Manager: s.manager, Name: "gth-server", Title: "Gth", Version: "0.0.1", Ceiling: ceiling})
 	go func() {
 		err := srv.Serve(ctx, io.TeeReader(inR, &s.check.sent), s.check)
 		outW.Close()

@@ -203,14 +203,16 @@ func (c *conn) closeSession(r stream.Request) stream.Work {
 	})
 }
 
-// ending cancels what a session of this connection does, at once, and
-// returns what closes it and waits for the answers of its prompts. That
-// reports false when there is no such session even when what came before,
-// such as a load, is done.
+// ending returns what closes a session of this connection and waits for the
+// answers of its prompts; it reports false when there is no such session. What
+// the session does is cancelled at once, unless something before, such as a
+// load, is not done.
 func (c *conn) ending(id wire.SessionID) func(context.Context) (bool, error) {
-	a, _ := c.take(id)
-	if a != nil {
-		a.stop(errSessionClose)
+	var a *attached
+	if c.order.before(id) == none {
+		if a, _ = c.take(id); a != nil {
+			a.stop(errSessionClose)
+		}
 	}
 	return func(ctx context.Context) (known bool, err error) {
 		ctx, cancel := context.WithTimeout(ctx, closeRequestTime)

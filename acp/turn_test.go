@@ -28,6 +28,14 @@ type wireMessage struct {
 	Params json.RawMessage
 	Result struct {
 		SessionID, StopReason string
+		Modes                 struct {
+			CurrentModeID  string
+			AvailableModes []json.RawMessage
+		}
+		Sessions []struct {
+			SessionID, Cwd, UpdatedAt string
+		}
+		NextCursor string
 	}
 	Error *struct {
 		Code    int
@@ -36,9 +44,16 @@ type wireMessage struct {
 	}
 }
 
-func newPeer(t *testing.T, nr session.NewRunner) *peer {
-	s := start(nr)
+func newPeer(t *testing.T, nr session.NewRunner) *peer { return peerOf(t, start(nr)) }
+
+func peerOf(t *testing.T, s *server) *peer {
 	p := &peer{s, t, bufio.NewScanner(s.out)}
+	t.Cleanup(func() {
+		if t.Failed() { // let what is blocked end
+			p.in.Close()
+			p.out.Close()
+		}
+	})
 	p.sc.Buffer(nil, 1<<20)
 	return p
 }
