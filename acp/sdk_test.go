@@ -39,6 +39,12 @@ func (c *sdkClient) SessionUpdate(_ context.Context, n sdk.SessionNotification) 
 	switch u := n.Update; {
 	case u.AgentMessageChunk != nil:
 		c.texts[n.SessionId] += u.AgentMessageChunk.Content.Text.Text
+	case u.UserMessageChunk != nil:
+		c.tools = append(c.tools, "user "+u.UserMessageChunk.Content.Text.Text)
+	case u.CurrentModeUpdate != nil:
+		c.tools = append(c.tools, "mode "+string(u.CurrentModeUpdate.CurrentModeId))
+	case u.ConfigOptionUpdate != nil:
+		c.tools = append(c.tools, "options "+string(u.ConfigOptionUpdate.ConfigOptions[0].Select.CurrentValue))
 	case u.ToolCall != nil:
 		c.tools = append(c.tools, u.ToolCall.Title)
 	case u.ToolCallUpdate != nil && u.ToolCallUpdate.Status != nil:
@@ -49,6 +55,25 @@ func (c *sdkClient) SessionUpdate(_ context.Context, n sdk.SessionNotification) 
 	default:
 	}
 	return nil
+}
+
+// await waits until the client saw exactly this: it hands updates on in
+// goroutines of its own, which the answer of a request may overtake.
+func (c *sdkClient) await(ctx context.Context, t *testing.T, want []string) {
+	t.Helper()
+	for {
+		c.mu.Lock()
+		got := slices.Clone(c.tools)
+		c.mu.Unlock()
+		if slices.Equal(got, want) {
+			return
+		}
+		select {
+		case <-c.changed:
+		case <-ctx.Done():
+			t.Fatalf("the client saw %q, want %q", got, want)
+		}
+	}
 }
 
 func (*sdkClient) WriteTextFile(context.Context, sdk.WriteTextFileRequest) (r sdk.WriteTextFileResponse, err error) {
@@ -206,5 +231,57 @@ func TestSDKTwoSessions(t *testing.T) {
 	var re *sdk.RequestError
 	if _, err := conn.Prompt(ctx, sdkPrompt(ids[0], "hello")); !errors.As(err, &re) || re.Code != -32002 {
 		t.Errorf("prompt on a closed session: %v", err)
+	}
+}
+
+// TestSDKStored walks a session through everything that is kept of it.
+func TestSDKStored(t *testing.T) {
+	client, conn, ctx := connectSDK(t)
+	cwd := t.TempDir()
+	made, err := conn.NewSession(ctx, sdk.NewSessionRequest{Cwd: cwd, McpServers: []sdk.McpServer{}})
+	if err != nil || made.Modes == nil || len(made.Modes.AvailableModes) != 5 || len(made.ConfigOptions) != 1 {
+		t.Fatalf("session/new: %+v, %v", made, err)
+	}
+	id := made.SessionId
+	for _, text := range []string{"hello", "shell"} {
+		if _, err := conn.Prompt(ctx, sdkPrompt(id, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.SetSessionMode(ctx, sdk.SetSessionModeRequest{SessionId: id, ModeId: "auto"}); err != nil {
+		t.Error(err)
+	}
+	set, err := conn.SetSessionConfigOption(ctx, sdk.SetSessionConfigOptionRequest{ValueId: &sdk.SetSessionConfigOptionValueId{SessionId: id, ConfigId: "mode", Value: "write"}})
+	if err != nil || len(set.ConfigOptions) != 1 || set.ConfigOptions[0].Select.CurrentValue != "write" {
+		t.Errorf("set_config_option: %+v, %v", set, err)
+	}
+	client.await(ctx, t, []string{"rm -rf build", "in_progress", "completed", "mode auto", "options auto", "mode write", "options write"})
+	client.mu.Lock()
+	client.tools, client.texts = nil, map[sdk.SessionId]string{}
+	client.mu.Unlock()
+
+	if _, err := conn.CloseSession(ctx, sdk.CloseSessionRequest{SessionId: id}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := conn.ListSessions(ctx, sdk.ListSessionsRequest{Cwd: &cwd})
+	if err != nil || len(list.Sessions) != 1 || list.Sessions[0].SessionId != id || list.Sessions[0].Title == nil || *list.Sessions[0].Title != "hello" {
+		t.Errorf("session/list: %+v, %v", list, err)
+	}
+	loaded, err := conn.LoadSession(ctx, sdk.LoadSessionRequest{SessionId: id, Cwd: cwd, McpServers: []sdk.McpServer{}})
+	if err != nil || loaded.Modes == nil || loaded.Modes.CurrentModeId != "write" {
+		t.Errorf("session/load: %+v, %v", loaded, err)
+	}
+	client.await(ctx, t, []string{"user hello", "user shell", "rm -rf build"})
+	client.mu.Lock()
+	if client.texts[id] != "Hello <world> & all" {
+		t.Errorf("the client was told %q", client.texts[id])
+	}
+	client.mu.Unlock()
+	if res, err := conn.ResumeSession(ctx, sdk.ResumeSessionRequest{SessionId: id, Cwd: cwd}); err != nil || len(res.ConfigOptions) != 1 {
+		t.Errorf("session/resume: %+v, %v", res, err)
+	}
+	var re *sdk.RequestError
+	if _, err := conn.LoadSession(ctx, sdk.LoadSessionRequest{SessionId: "nobody", Cwd: cwd, McpServers: []sdk.McpServer{}}); !errors.As(err, &re) || re.Code != -32002 {
+		t.Errorf("loading an unknown session: %v", err)
 	}
 }
