@@ -92,23 +92,23 @@ func TestUnreadableAtRunTime(t *testing.T) {
 	for _, argv := range [][]string{
 		{"sh", "-c", "echo a\rb"}, {"sh", "-c", "if"},
 	} {
-		if ok, why := r.CheckCommand(argv, Posture{Rung: Bypass}); ok || why == "" {
+		if ok, why := r.CheckCommand("", argv, Posture{Rung: Bypass}); ok || why == "" {
 			t.Errorf("%.20q may run", argv)
 		}
 	}
 	seen := readCommand(`ssh "$H" 'uptime'`)
-	if ok, why := seen.CheckCommand([]string{"ssh", "h", "uptime"}, Posture{Rung: Manual}); !ok {
+	if ok, why := seen.CheckCommand("", []string{"ssh", "h", "uptime"}, Posture{Rung: Manual}); !ok {
 		t.Errorf("what the text already showed is refused: %s", why)
 	}
-	if ok, _ := (&Reading{}).CheckCommand([]string{"ssh", "h", "uptime"}, Posture{}); ok {
+	if ok, _ := (&Reading{}).CheckCommand("", []string{"ssh", "h", "uptime"}, Posture{}); ok {
 		t.Error("a reading without text lets something run")
 	}
 	for _, p := range []string{"a\rb", "a\x00b"} {
-		if ok, why := r.CheckRedirect(p, true, Posture{Rung: Bypass}); ok || why == "" {
+		if ok, why := r.CheckRedirect("", p, true, Posture{Rung: Bypass}); ok || why == "" {
 			t.Errorf("%q may be written", p)
 		}
 	}
-	if ok, why := r.CheckRedirect("it's $HOME", false, Posture{}); !ok {
+	if ok, why := r.CheckRedirect("", "it's $HOME", false, Posture{}); !ok {
 		t.Errorf("an odd but plain name is refused: %s", why)
 	}
 }

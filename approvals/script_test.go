@@ -38,13 +38,13 @@ func TestRunTimeChecks(t *testing.T) {
 	} {
 		argv := strings.Split(tc.argv, ",")
 		for rung, want := range map[Rung]bool{Manual: tc.gate, Bypass: tc.bypass} {
-			ok, why := r.CheckCommand(argv, Posture{Rung: rung, Policy: policy})
+			ok, why := r.CheckCommand("", argv, Posture{Rung: rung, Policy: policy})
 			if ok != want || ok != (why == "") {
 				t.Errorf("%s at %s: %t, %q", tc.argv, rung, ok, why)
 			}
 		}
 	}
-	if ok, _ := r.CheckCommand(nil, Posture{}); ok {
+	if ok, _ := r.CheckCommand("", nil, Posture{}); ok {
 		t.Error("no command may run")
 	}
 	for _, tc := range []struct {
@@ -60,7 +60,7 @@ func TestRunTimeChecks(t *testing.T) {
 		{"", true, false, false},
 	} {
 		for rung, want := range map[Rung]bool{Manual: tc.gate, Bypass: tc.bypass} {
-			ok, why := r.CheckRedirect(tc.path, tc.write, Posture{Rung: rung, Policy: policy})
+			ok, why := r.CheckRedirect("", tc.path, tc.write, Posture{Rung: rung, Policy: policy})
 			if ok != want || ok != (why == "") {
 				t.Errorf("redirect %s (write %t) at %s: %t, %q", tc.path, tc.write, rung, ok, why)
 			}
@@ -69,7 +69,7 @@ func TestRunTimeChecks(t *testing.T) {
 }
 
 func TestRedirectToDevice(t *testing.T) {
-	if ok, why := readCommand(`echo > "$X"`).CheckRedirect("/dev/sda", true, Posture{Rung: Bypass}); ok {
+	if ok, why := readCommand(`echo > "$X"`).CheckRedirect("", "/dev/sda", true, Posture{Rung: Bypass}); ok {
 		t.Error("a raw device may be overwritten by a redirect that shows only at run time", why)
 	}
 }

@@ -18,6 +18,9 @@ type guarder struct {
 	depth int  // scripts within scripts
 	count int  // guards placed
 	read  *int // bytes of scripts within scripts so far
+	moves bool // relative paths may lie elsewhere than the text shows
+	// settled tells that relative paths are taken as the text shows them.
+	settled bool
 }
 
 // rewrite places the guards in tree. The error names what cannot be guarded
@@ -43,6 +46,7 @@ func (g *guarder) rewrite(tree *syntax.File) error {
 	if err != nil {
 		return err
 	}
+	g.moves = !g.settled && (g.moves || g.opts.Function != "" && g.changesPlace(stmts))
 	for _, st := range stmts {
 		if err := g.stmt(st); err != nil {
 			return err
@@ -161,8 +165,11 @@ func (g *guarder) call(st *syntax.Stmt, c *syntax.CallExpr) error {
 	if guardScope[name] {
 		return g.scopeBuiltin(c, args)
 	}
-	if err := g.nestedShell(st, c, args); err != nil {
+	if done, err := g.nestedShell(st, c, args); err != nil || done {
 		return err
+	}
+	if allKnown(args) && g.moves && g.placed(args) {
+		return g.through(st, c)
 	}
 	if allKnown(args) || guardOwn[name] || !g.guards(name) || allTame(args) && !g.named(name) {
 		return nil
@@ -206,6 +213,59 @@ func (g *guarder) guard(name string) (string, error) {
 	}
 	g.count++
 	return name, nil
+}
+
+// changesPlace reports whether a script may change its directory, or make a
+// link: then relative paths mean what only the running script knows.
+func (g *guarder) changesPlace(stmts []*syntax.Stmt) bool {
+	for _, st := range stmts {
+		c, ok := stmtCall(st)
+		if !ok {
+			continue
+		}
+		a := g.arg(c.Args[0])
+		if !a.known {
+			return true
+		}
+		switch path.Base(a.text) {
+		case "cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "ln":
+			return true
+		}
+	}
+	return false
+}
+
+// placed reports whether a command that is known word by word changes files
+// under a relative path.
+func (g *guarder) placed(args []guardArg) bool {
+	for i, a := range args {
+		if changer(a.text) || g.named(a.text) {
+			return slices.ContainsFunc(args[i+1:], func(o guardArg) bool { return relative(o.text) })
+		}
+		if wrappers[baseName(args[0].text)] == nil {
+			return false
+		}
+	}
+	return false
+}
+
+// changer reports whether it is a program's business to change files.
+func changer(program string) bool {
+	p := lookup(baseName(program))
+	if p == nil {
+		return false
+	}
+	switch p.role {
+	case opWrite, opRemove, opChange, opCopy, opMove, opWriteLast, opWriteRest:
+		return true
+	}
+	return p.extra == spFind || p.extra == spDD || p.extra == spSed
+}
+
+// relative reports whether a word may be a path that depends on the
+// directory. A dash can start an option that holds one.
+func relative(word string) bool {
+	return word != "" && word[0] != '/' && (word[0] != '-' || strings.ContainsAny(word, "=/."))
 }
 
 // guardScope run text or change the shell where they stand, so that they
@@ -324,7 +384,7 @@ func (g *guarder) redirect(r *syntax.Redirect) error {
 	default:
 		mode = "write"
 	}
-	if g.arg(r.Word).known {
+	if a := g.arg(r.Word); a.known && !(g.moves && mode != "dup" && relative(a.text)) {
 		return nil
 	}
 	for _, p := range r.Word.Parts {

@@ -18,6 +18,8 @@ type PrintOptions struct {
 	// Guard reports whether rules name a program; it is then guarded when
 	// one of its words is not static. Nil means that none is named.
 	Guard func(program string) bool
+	// Nested tells that the text becomes code within a running script.
+	Nested bool
 }
 
 // Print returns the tree as text for bash, without comments, with a guard
@@ -29,6 +31,9 @@ func (s *Scan) Print(o PrintOptions) (string, error) {
 		return "", errors.New("there is no tree to run: the text was not read as bash")
 	}
 	g := &guarder{opts: o, words: &s.words, read: new(int)}
+	if o.Nested {
+		g.depth, g.moves = 1, true
+	}
 	text, err := g.script(s.file)
 	if err != nil {
 		return "", fmt.Errorf("this script cannot be run: %w", err)

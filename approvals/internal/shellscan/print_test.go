@@ -28,7 +28,7 @@ func TestPrint(t *testing.T) {
 		// Programs that are not known, and known ones with words that are not.
 		{"X=rm; $X -rf /", "X=rm; _run $X -rf /"},
 		{`"${a[@]}"`, `_run "${a[@]}"`},
-		{"FOO=1 $X >o 2>&1", "FOO=1 _run $X >o 2>&1"},
+		{"FOO=1 $X >o 2>&1", `FOO=1 _run $X >"$(_to write o)" 2>&1`},
 		{"rm -rf $X", "_run rm -rf $X"},
 		{"rm -rf x/*", "_run rm -rf x/*"},
 		{"rm -rf {a,b}", "_run rm -rf {a,b}"},
@@ -64,7 +64,15 @@ func TestPrint(t *testing.T) {
 		{`a >>"$F" <"$G" 2>/dev/null`, `a >>"$(_to write "$F")" <"$(_to read "$G")" 2>/dev/null`},
 		{"a >&$F 3<&$G", `a >&"$(_to dup $F)" 3<&"$(_to dup $G)"`},
 		{"a <<<$F", "a <<<$F"},
-		{"a < <($b) >out", "a < <(_run $b) >out"},
+		{"a < <($b) >out", `a < <(_run $b) >"$(_to write out)"`},
+		{"a >out", "a >out"},
+		// Where the place is in doubt.
+		{"cd a; rm x; rm /x; cat x", "cd a; _run rm x; rm /x; cat x"},
+		{"cd a && echo x >f <g >/h 2>&1", `cd a && echo x >"$(_to write f)" <"$(_to read g)" >/h 2>&1`},
+		{"ln -s / r; sudo rm -rf r/x", "_run ln -s / r; _run sudo rm -rf r/x"},
+		{"f() { cd /; }; f; touch x", "f() { cd /; }; f; _run touch x"},
+		{"docker exec c sh -c 'cd a; rm $X'", "docker exec c sh -c 'cd a; rm $X'"},
+		{"dash -c 'cd a; rm x'", "dash -c 'cd a; rm x'"},
 		{"a >~/x", `a >"$(_to write ~/x)"`},
 		// Text that becomes code.
 		{`eval "$X" y`, `eval "$(_run_q eval "$X" y)"`},
@@ -79,7 +87,12 @@ func TestPrint(t *testing.T) {
 		{"bash -c 'a; b' x", "bash -c 'a; b' x"},
 		{"timeout 5 bash -c '$X'", "timeout 5 bash -p -c \"$_run_p\"'{ _run $X\n}'"},
 		{"sh -c 'echo $X'", "sh -c 'echo $X'"},
-		{"sudo bash -c \"$X\"", "_run sudo bash -c \"$X\""},
+		{"sh -c '$X'", "bash -p -c \"$_run_p\"'{ _run $X\n}' sh"},
+		{"find . -exec sh -c 'rm \"$1\"' _ {} +", "find . -exec bash -p -c \"$_run_p\"'{ _run rm \"$1\"\n}' _ {} +"},
+		{"bash -c 'bash -c \"$1\"' _ $Y", "bash -p -c \"$_run_p\"'{ bash -p -c \"$_run_p\"'\\''{ '\\''\"$(_run_s \"$1\")\"'\\''\n}'\\''\n}' _ $Y"},
+		{"sudo bash -c \"$X\"", "sudo bash -p -c \"$_run_p\"'{ '\"$(_run_s \"$X\")\"'\n}'"},
+		{"bash -c $X", "_run bash -c $X"},
+		{"foo bash -c \"$X\"", "_run foo bash -c \"$X\""},
 	} {
 		got, err := printOf(c.in)
 		if err != nil || got != c.want {
@@ -122,7 +135,7 @@ func TestPrintRefuses(t *testing.T) {
 		{"time -- x", "time"},
 		{"eval 'a ('", "eval"},
 		{"eval 'set -T'", "-T"},
-		{"sh -c '$X'", "sh"},
+		{"dash -c '$X'", "dash"},
 		{"sh <<'E'\n$X\nE", "sh"},
 		{"foo bash -c '$X'", "bash"},
 		{"bash --posix -c '$X'", "--posix"},

@@ -100,8 +100,13 @@ func (w *walker) git(x *execution, args []value) {
 	if row.net {
 		w.gitHosts(x, &p)
 	}
-	if sub == "config" {
+	switch {
+	case sub == "config":
 		w.gitConfig(x, &p)
+	case sub == "diff" && p.has("no-index"), sub == "grep" && p.has("no-index"):
+		for _, v := range p.operands {
+			w.pathEffect(effect.Read, viaOperand, v, true, true, x.c.pos, x.cmd)
+		}
 	}
 	x.canon = gitCanonical(append(same, sub), sub, row, &p, rest)
 	w.dirs = dirs

@@ -130,14 +130,19 @@ func (l *liveOutput) flush() {
 type guard struct {
 	reading *approvals.Reading
 	posture approvals.Posture
+	names   approvals.GuardNames
 }
 
-func (g guard) Command(argv []string) (bool, string) {
-	return g.reading.CheckCommand(argv, g.posture)
+func (g guard) Command(dir string, argv []string) (bool, string) {
+	return g.reading.CheckCommand(dir, argv, g.posture)
 }
 
-func (g guard) Redirect(path string, write bool) (bool, string) {
-	return g.reading.CheckRedirect(path, write, g.posture)
+func (g guard) Redirect(dir, path string, write bool) (bool, string) {
+	return g.reading.CheckRedirect(dir, path, write, g.posture)
+}
+
+func (g guard) Script(dir, text string) (guarded string, ok bool, why string) {
+	return g.reading.CheckScript(dir, text, g.names, g.posture)
 }
 
 // ShellRequest prints the judged script for the engine. It is an error
@@ -152,5 +157,5 @@ func ShellRequest(r *approvals.Reading, p approvals.Posture) (shell.Request, err
 	if err != nil {
 		return shell.Request{}, fmt.Errorf("the command cannot run: %w", err)
 	}
-	return shell.Request{Script: text, Names: names, Check: guard{r, p}, ExtGlob: script.ExtGlob()}, nil
+	return shell.Request{Script: text, Names: names, Check: guard{r, p, names}, ExtGlob: script.ExtGlob()}, nil
 }

@@ -43,10 +43,12 @@ var ErrClosed = errors.New("shell engine is closed: start a new one")
 // Checker judges real values while a script runs. Its methods are called
 // from several goroutines at once and must not block for long.
 type Checker interface {
-	// Command judges the words of a command; argv is never empty.
-	Command(argv []string) (ok bool, why string)
+	// Command judges the words of a command; argv is never empty. dir is
+	// the directory in which it is about to run, without symlinks, or ""
+	// when bash does not know it.
+	Command(dir string, argv []string) (ok bool, why string)
 	// Redirect judges the target of a redirect.
-	Redirect(path string, write bool) (ok bool, why string)
+	Redirect(dir, path string, write bool) (ok bool, why string)
 }
 
 // Request is one script to run.
@@ -131,9 +133,12 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
+// guardTag starts every name of the guards.
+const guardTag = "__gth_"
+
 // NewNames returns guard names that no text can know beforehand.
 func NewNames() approvals.GuardNames {
-	tag := "__gth_" + randomHex(8)
+	tag := guardTag + randomHex(8)
 	return approvals.GuardNames{Function: tag + "_run", Redirect: tag + "_to"}
 }
 

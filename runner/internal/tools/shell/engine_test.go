@@ -58,8 +58,8 @@ type checker struct {
 	redir func(path string, write bool) (bool, string)
 }
 
-func (c checker) Command(argv []string) (bool, string)         { return c.cmd(argv) }
-func (c checker) Redirect(p string, write bool) (bool, string) { return c.redir(p, write) }
+func (c checker) Command(_ string, argv []string) (bool, string)  { return c.cmd(argv) }
+func (c checker) Redirect(_, p string, write bool) (bool, string) { return c.redir(p, write) }
 
 func TestResults(t *testing.T) {
 	e := newEngine(t)

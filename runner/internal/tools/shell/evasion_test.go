@@ -29,7 +29,7 @@ type policy struct {
 	seen []string
 }
 
-func (p *policy) Command(argv []string) (bool, string) {
+func (p *policy) Command(dir string, argv []string) (bool, string) {
 	p.note(strings.Join(argv, " "))
 	for _, w := range strings.Fields(strings.Join(argv, " ")) {
 		switch path.Base(w) {
@@ -40,7 +40,7 @@ func (p *policy) Command(argv []string) (bool, string) {
 	return true, ""
 }
 
-func (p *policy) Redirect(target string, write bool) (bool, string) {
+func (p *policy) Redirect(dir, target string, write bool) (bool, string) {
 	p.note("> " + target)
 	return !strings.Contains(target, "forbidden"), "no redirect there"
 }
@@ -54,7 +54,7 @@ func (p *policy) note(s string) {
 // scriptPolicy also judges text that becomes code.
 type scriptPolicy struct{ policy }
 
-func (p *scriptPolicy) Script(text string) (string, bool, string) {
+func (p *scriptPolicy) Script(dir, text string) (string, bool, string) {
 	p.note("script " + text)
 	for _, w := range strings.Fields(text) {
 		if path.Base(w) == "rm" {
@@ -442,12 +442,12 @@ type realGate struct {
 	posture approvals.Posture
 }
 
-func (g realGate) Command(argv []string) (bool, string) {
-	return g.reading.CheckCommand(argv, g.posture)
+func (g realGate) Command(dir string, argv []string) (bool, string) {
+	return g.reading.CheckCommand(dir, argv, g.posture)
 }
 
-func (g realGate) Redirect(target string, write bool) (bool, string) {
-	return g.reading.CheckRedirect(target, write, g.posture)
+func (g realGate) Redirect(dir, target string, write bool) (bool, string) {
+	return g.reading.CheckRedirect(dir, target, write, g.posture)
 }
 
 // TestFloorHoldsAtBypass runs texts whose danger no reader can see through

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -121,9 +122,9 @@ func (g *guardServer) serve(c net.Conn) {
 		g.mu.Unlock()
 	}()
 	c.SetDeadline(time.Now().Add(questionTime))
-	ticket, kind, words, err := readQuestion(c)
+	q, err := readQuestion(c)
 	g.mu.Lock()
-	run, known := g.runs[ticket]
+	run, known := g.runs[q.ticket]
 	g.mu.Unlock()
 	if !known {
 		return
@@ -132,7 +133,7 @@ func (g *guardServer) serve(c net.Conn) {
 	if err != nil {
 		why = "the words of a guarded command could not be read: " + err.Error()
 	} else {
-		answer, why = judge(run.check, kind, words)
+		answer, why = judge(run.check, q)
 	}
 	if why != "" || !run.job.stillAllowed() {
 		run.job.refuse(why)
@@ -144,37 +145,43 @@ func (g *guardServer) serve(c net.Conn) {
 	io.Copy(io.Discard, io.LimitReader(c, 1)) // until the guard has read it
 }
 
-// readQuestion reads ticket, kind, number of words and the words, each
-// ended by a NUL byte. The ticket is returned with the error too.
-func readQuestion(c io.Reader) (ticket, kind string, words []string, err error) {
+// question is what a guard asks.
+type question struct {
+	ticket string   // tells which script is asking
+	kind   string   // run, script, scope, read, write or dup
+	dir    string   // the guard's directory, "" when bash does not know it
+	words  []string // what is about to run or to be opened
+}
+
+// readQuestion reads a question whose parts, and the number of words before
+// them, each end in a NUL byte. The ticket is returned with the error too.
+func readQuestion(c io.Reader) (q question, err error) {
 	r := bufio.NewReader(io.LimitReader(c, maxQuestion))
-	field := func() (string, error) {
+	field := func(to *string) error {
 		s, err := r.ReadString(0)
 		if err != nil {
-			return "", errors.New("the question is cut short or larger than 4 MiB")
+			return errors.New("the question is cut short or larger than 4 MiB")
 		}
-		return s[:len(s)-1], nil
+		*to = s[:len(s)-1]
+		return nil
 	}
-	if ticket, err = field(); err != nil {
-		return ticket, "", nil, err
+	count := ""
+	for _, to := range []*string{&q.ticket, &q.kind, &q.dir, &count} {
+		if err := field(to); err != nil {
+			return q, err
+		}
 	}
-	if kind, err = field(); err != nil {
-		return ticket, "", nil, err
-	}
-	count, err := field()
-	if err != nil {
-		return ticket, kind, nil, err
-	}
+	q.dir = strings.TrimSuffix(q.dir, "\n")
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 || n > maxQuestion {
-		return ticket, kind, nil, errors.New("the question has a bad number of words")
+		return q, errors.New("the question has a bad number of words")
 	}
 	for range n {
-		w, err := field()
-		if err != nil {
-			return ticket, kind, nil, err
+		w := ""
+		if err := field(&w); err != nil {
+			return q, err
 		}
-		words = append(words, w)
+		q.words = append(q.words, w)
 	}
-	return ticket, kind, words, nil
+	return q, nil
 }

@@ -11,12 +11,12 @@ import (
 // with the guards of the running script. Without it such text runs only if
 // nothing in it is dynamic.
 type ScriptChecker interface {
-	Script(text string) (guarded string, ok bool, why string)
+	Script(dir, text string) (guarded string, ok bool, why string)
 }
 
 // judge asks the checker. An empty why means yes; answer is then what the
 // guard reads after it. A panic of the checker is a no.
-func judge(check Checker, kind string, words []string) (answer, why string) {
+func judge(check Checker, q question) (answer, why string) {
 	defer func() {
 		if r := recover(); r != nil {
 			answer, why = "", fmt.Sprintf("the check of a command failed: %v", r)
@@ -25,18 +25,20 @@ func judge(check Checker, kind string, words []string) (answer, why string) {
 	switch {
 	case check == nil:
 		return "", "nothing can check the command: it became known only while the script ran"
-	case len(words) == 0:
+	case len(q.words) == 0:
 		return "", "a guard asked without words"
 	}
-	switch kind {
+	switch q.kind {
 	case "run":
-		return "", judgeRun(check, words)
+		return "", judgeRun(check, q)
 	case "scope":
-		return judgeScope(check, words)
+		return judgeScope(check, q)
+	case "script":
+		return judgeScript(check, q)
 	case "write", "dup":
-		return "", judgeRedirect(check, words, true)
+		return "", judgeRedirect(check, q, true)
 	case "read":
-		return "", judgeRedirect(check, words, false)
+		return "", judgeRedirect(check, q, false)
 	}
 	return "", "a guard asked an unknown question"
 }
@@ -53,53 +55,82 @@ func verdict(ok bool, why string) string {
 	return why
 }
 
-func judgeRun(check Checker, words []string) string {
-	if name := scoped(words); name != "" {
+func judgeRun(check Checker, q question) string {
+	if name := scoped(q.words); name != "" {
 		return fmt.Sprintf("the builtin %s cannot run through a variable or a prefix under the guards: write it out", name)
 	}
-	if why := verdict(check.Command(words)); why != "" {
+	if why := verdict(check.Command(q.dir, q.words)); why != "" {
 		return why
 	}
-	for i, w := range words {
+	for i, w := range q.words {
 		if !shells[path.Base(w)] {
 			continue
 		}
-		if text, ok := inlineScript(words[i+1:]); ok && dynamic(text) {
-			return fmt.Sprintf("the script of %s -c became known only while the script ran, and holds parts that are not known even now: write it out", w)
+		text, inline := inlineScript(q.words[i+1:])
+		switch {
+		case inline:
+			if why := judgeInline(check, q.dir, w, text); why != "" {
+				return why
+			}
+		case text == "" && i == 0:
+			return fmt.Sprintf("%s would read a script that nobody has seen from its input, and became known only while the script ran: write %s out", w, w)
 		}
+	}
+	return ""
+}
+
+// judgeInline judges the script of a shell that runs just as it is, without
+// the guards.
+func judgeInline(check Checker, dir, shell, text string) string {
+	open := fmt.Sprintf("the script of %s -c became known only while the script ran, and holds parts that are not known even now: write it out", shell)
+	if !dynamic(text) {
+		return ""
+	}
+	sc, ok := check.(ScriptChecker)
+	if !ok {
+		return open
+	}
+	guarded, ok, why := sc.Script(dir, text)
+	if why := verdict(ok, why); why != "" {
+		return why
+	}
+	if strings.Contains(guarded, guardTag) {
+		return open
 	}
 	return ""
 }
 
 // judgeScope judges eval, source and trap, and answers with the command to
 // run, quoted.
-func judgeScope(check Checker, words []string) (answer, why string) {
-	if why := verdict(check.Command(words)); why != "" {
-		return "", why
-	}
+func judgeScope(check Checker, q question) (answer, why string) {
 	at := 1
-	if len(words) > 1 && words[1] == "--" {
+	if len(q.words) > 1 && q.words[1] == "--" {
 		at = 2
 	}
-	out := append([]string(nil), words...)
-	switch words[0] {
+	out := append([]string(nil), q.words...)
+	code := -1
+	switch q.words[0] {
 	case "eval":
-		if len(words) > at {
-			text, why := judgeText(check, strings.Join(words[at:], " "))
-			if why != "" {
-				return "", why
-			}
-			out = []string{"eval", "--", text}
+		if len(q.words) > at {
+			out, code = []string{"eval", "--", strings.Join(q.words[at:], " ")}, 2
 		}
 	case "trap":
-		if len(words) > at+1 && words[at] != "" && words[at][0] != '-' {
-			if out[at], why = judgeText(check, words[at]); why != "" {
-				return "", why
-			}
+		if len(q.words) > at+1 && q.words[at] != "" && q.words[at][0] != '-' {
+			code = at
 		}
 	case "source", ".":
 	default:
 		return "", "a guard asked an unknown question"
+	}
+	if _, ok := check.(ScriptChecker); !ok || code < 0 {
+		if why := verdict(check.Command(q.dir, q.words)); why != "" {
+			return "", why
+		}
+	}
+	if code >= 0 {
+		if out[code], why = judgeText(check, q.dir, out[code]); why != "" {
+			return "", why
+		}
 	}
 	for i, w := range out {
 		out[i] = quote(w)
@@ -107,10 +138,27 @@ func judgeScope(check Checker, words []string) (answer, why string) {
 	return strings.Join(out, " ") + "\x00", ""
 }
 
+// judgeScript judges the script of a bash within, and answers with its print.
+func judgeScript(check Checker, q question) (answer, why string) {
+	if len(q.words) != 1 {
+		return "", "a script is not one word"
+	}
+	if _, ok := check.(ScriptChecker); !ok {
+		if why := verdict(check.Command(q.dir, []string{"bash", "-c", q.words[0]})); why != "" {
+			return "", why
+		}
+	}
+	text, why := judgeText(check, q.dir, q.words[0])
+	return text + "\x00", why
+}
+
 // judgeText judges text that the shell is about to read as code.
-func judgeText(check Checker, text string) (guarded, why string) {
+func judgeText(check Checker, dir, text string) (guarded, why string) {
+	if strings.TrimSpace(text) == "" {
+		return ":", ""
+	}
 	if sc, ok := check.(ScriptChecker); ok {
-		guarded, ok, why := sc.Script(text)
+		guarded, ok, why := sc.Script(dir, text)
 		return guarded, verdict(ok, why)
 	}
 	if dynamic(text) {
@@ -130,16 +178,16 @@ func dynamic(text string) bool {
 		strings.Contains(text, "set -") || strings.Contains(text, "<<") || strings.Contains(text, "coproc")
 }
 
-func judgeRedirect(check Checker, words []string, write bool) string {
-	if len(words) != 1 {
+func judgeRedirect(check Checker, q question, write bool) string {
+	if len(q.words) != 1 {
 		return "a redirect has more than one target"
 	}
-	if strings.HasSuffix(words[0], "\n") {
+	if strings.HasSuffix(q.words[0], "\n") {
 		// Command substitution drops trailing newlines, so another file
 		// than the one that was judged would be opened.
 		return "the name of a redirect target ends in a line break: rename it"
 	}
-	return verdict(check.Redirect(words[0], write))
+	return verdict(check.Redirect(q.dir, q.words[0], write))
 }
 
 var shells = map[string]bool{"ash": true, "bash": true, "dash": true, "ksh": true, "sh": true, "zsh": true}
