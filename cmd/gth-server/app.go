@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cloudwego/eino/components/model"
@@ -33,7 +35,8 @@ type app struct {
 	log     *slog.Logger
 	manager *session.Manager
 	store   session.Store
-	spill   string
+	spill   func() (string, error) // makes the directory of long outputs, once
+	spilled atomic.Pointer[string] // that directory
 	closers []closer
 	closing func(time.Duration) (context.Context, context.CancelFunc)
 	grace   time.Duration // for all closers together
@@ -113,16 +116,33 @@ func startApp(ctx context.Context, std stdio, g *Globals, cfg *config.Effective,
 		return nil, err
 	}
 	a.later("store", func(context.Context) error { return a.store.Close() })
-	if a.spill, err = os.MkdirTemp("", "gth-server-spill-"); err != nil {
-		return nil, usage(fmt.Errorf("directory for long output: %w: set TMPDIR to a directory that can be written", err))
-	}
-	a.later("spill files", func(context.Context) error { return os.RemoveAll(a.spill) })
+	a.spill = sync.OnceValues(a.makeSpill)
+	a.later("spill files", a.removeSpill)
 	a.manager = session.NewManager(ctx, session.Options{
 		Store: a.store, NewRunner: a.newRunner, Logger: a.log,
 		AskExpiry: time.Duration(cfg.Limits.AskExpiryMs) * time.Millisecond,
 	})
 	a.later("sessions", a.closeSessions)
 	return a, nil
+}
+
+// makeSpill makes the directory of long outputs when the first session needs
+// it; an editor's process that opens none, or is killed, leaves nothing.
+func (a *app) makeSpill() (string, error) {
+	dir, err := os.MkdirTemp("", "gth-server-spill-")
+	if err != nil {
+		return "", usage(fmt.Errorf("directory for long output: %w: set TMPDIR to a directory that can be written", err))
+	}
+	a.spilled.Store(&dir)
+	return dir, nil
+}
+
+// removeSpill is called when the sessions have ended.
+func (a *app) removeSpill(context.Context) error {
+	if dir := a.spilled.Load(); dir != nil {
+		return os.RemoveAll(*dir)
+	}
+	return nil
 }
 
 // closeSessions ends the sessions politely as long as ctx lasts, and then by
@@ -139,7 +159,11 @@ func (a *app) closeSessions(ctx context.Context) error {
 
 // newRunner makes the runner of one session.
 func (a *app) newRunner(ctx context.Context, s session.Spec) (session.Runner, error) {
-	spill := filepath.Join(a.spill, string(s.ID))
+	dir, err := a.spill()
+	if err != nil {
+		return nil, err
+	}
+	spill := filepath.Join(dir, string(s.ID))
 	if err := os.MkdirAll(spill, 0o700); err != nil {
 		return nil, fmt.Errorf("spill directory of session %s: %w", s.ID, err)
 	}

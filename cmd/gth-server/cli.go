@@ -25,7 +25,7 @@ func (g *given) UnmarshalText(b []byte) error {
 // Globals are the flags that every command takes.
 type Globals struct {
 	Config  given            `help:"Read the user configuration from this file instead of the default one." placeholder:"FILE" short:"c"`
-	DataDir given            `help:"Keep sessions and spill files here." placeholder:"DIR" name:"data-dir"`
+	DataDir given            `help:"Keep sessions, questions and grants here." placeholder:"DIR" name:"data-dir"`
 	Log     string           `help:"Log level: debug, info, warn or error. Overrides the configuration." placeholder:"LEVEL" enum:",debug,info,warn,error" default:""`
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
