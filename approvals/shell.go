@@ -9,7 +9,7 @@ import (
 type shellScan = shellscan.Scan
 
 func envOf(p Place) shellscan.Env {
-	return shellscan.Env{Home: p.Home, User: p.User, Cwd: p.Cwd}
+	return shellscan.Env{Home: p.Home, User: p.User, Cwd: p.Cwd, RealPath: p.RealPath}
 }
 
 // singleWords returns the argv of a pattern that is one plain command, nil

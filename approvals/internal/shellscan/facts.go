@@ -8,11 +8,11 @@ import (
 
 // facts are true of a text as a whole and gathered before it is walked.
 type facts struct {
-	chdir   bool            // changes directory somewhere
-	funcs   map[string]bool // functions that it defines
-	numbers map[string]bool // names that only ever hold numbers
-	hostile map[string]bool // names assigned a value that would run code when evaluated
-	aliases bool            // aliases are switched on
+	chdir   bool              // changes directory somewhere
+	funcs   map[string]bool   // functions that it defines
+	numbers map[string]bool   // names that only ever hold numbers
+	hostile map[string]string // names with an assigned value that would run code when evaluated
+	aliases bool              // aliases are switched on
 }
 
 func (f *facts) number(name string) bool { return f.numbers[name] }
@@ -113,9 +113,9 @@ func (g *gatherer) assign(a *syntax.Assign) {
 	g.set(name, v.known() && digitsOnly(v.text) || arithOnly(a.Value))
 	if v.known() && evaluates(v.text) {
 		if g.f.hostile == nil {
-			g.f.hostile = map[string]bool{}
+			g.f.hostile = map[string]string{}
 		}
-		g.f.hostile[name] = true
+		g.f.hostile[name] = v.text
 	}
 }
 

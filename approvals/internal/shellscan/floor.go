@@ -2,6 +2,7 @@ package shellscan
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -33,7 +34,7 @@ var families = map[string]string{
 // floorProgram reports whether a family of the floor looks at a program.
 func floorProgram(name string) bool {
 	switch name {
-	case "kill", "killall5", "shutdown", "reboot", "halt", "poweroff", "init", "telinit", "systemctl", "env", "printenv", "cat", "gh", "aws", "gcloud":
+	case "kill", "killall5", "shutdown", "reboot", "halt", "poweroff", "init", "telinit", "systemctl", "env", "printenv", "cat", "gh", "aws", "gcloud", "dd":
 		return true
 	}
 	return false
@@ -77,8 +78,17 @@ func (w *walker) family(r *record) string {
 	}
 	args := r.args[1:]
 	switch r.name {
-	case "rm", "srm":
-		return w.removes(r, args)
+	case "rm", "srm", "shred":
+		if f := w.removes(r, args); f != "" || r.name != "shred" {
+			return f
+		}
+		if w.destroysDisk(r.name, args) {
+			return familyDisk
+		}
+	case "mv":
+		return w.movesAway(r, args)
+	case "rsync":
+		return w.empties(r, args)
 	case "chmod", "chown", "chgrp":
 		return w.changes(r, args)
 	case "find":
@@ -129,7 +139,7 @@ func hasWord(args []value, word string) bool {
 }
 
 func (w *walker) removes(r *record, args []value) string {
-	p := programs["rm"].opts.parse(args, false)
+	p := lookup(r.name).opts.parse(args, false)
 	recursive := p.has("r", "R", "recursive")
 	for _, v := range p.operands {
 		switch w.protected(r, v) {
@@ -140,6 +150,32 @@ func (w *walker) removes(r *record, args []value) string {
 				return familyRoot
 			}
 		}
+	}
+	return ""
+}
+
+// movesAway refuses to move a whole system directory.
+func (w *walker) movesAway(r *record, args []value) string {
+	p := copyOptions.parse(args, false)
+	from := p.operands
+	if !p.has("t", "target-directory") && len(from) > 0 {
+		from = from[:len(from)-1]
+	}
+	for _, v := range from {
+		if v.flags&fGlob == 0 && w.protected(r, v) == rootDir {
+			return familyRoot
+		}
+	}
+	return ""
+}
+
+// empties refuses an rsync that deletes what it does not find, in a system
+// directory.
+func (w *walker) empties(r *record, args []value) string {
+	p := lookup(r.name).opts.parse(args, false)
+	deletes := slices.ContainsFunc(p.opts, func(o option) bool { return o.name == "del" || strings.HasPrefix(o.name, "delete") })
+	if n := len(p.operands); deletes && n > 1 && !remote(p.operands[n-1].text) && w.protected(r, p.operands[n-1]) == rootDir {
+		return familyRoot
 	}
 	return ""
 }
@@ -222,7 +258,7 @@ func (w *walker) protected(r *record, v value) place {
 		return noDir
 	}
 	if strings.HasPrefix(v.text, "/") {
-		return w.protectedPath(v.text, v.flags&fGlob != 0)
+		return w.protectedSpot(v.text, v.flags&fGlob != 0)
 	}
 	for _, d := range r.dirs {
 		if !strings.HasPrefix(d, "/") {
@@ -230,7 +266,7 @@ func (w *walker) protected(r *record, v value) place {
 				continue
 			}
 		}
-		if p := w.protectedPath(d+"/"+v.text, v.flags&fGlob != 0); p != noDir {
+		if p := w.protectedSpot(d+"/"+v.text, v.flags&fGlob != 0); p != noDir {
 			return p
 		}
 	}
@@ -245,10 +281,43 @@ func after(s string, sep byte) string {
 	return ""
 }
 
+// protectedSpot classifies a path as written, and with the links followed
+// that lead to its last element. The element itself is removed, not
+// followed, unless a slash stands behind it.
+func (w *walker) protectedSpot(p string, glob bool) place {
+	if kind := w.protectedPath(p, glob); kind != noDir || w.r.env.RealPath == nil {
+		return kind
+	}
+	if strings.HasSuffix(p, "/") {
+		return w.protectedPath(w.r.env.RealPath(path.Clean(p)), glob)
+	}
+	dir, last := path.Split(p)
+	if last == "." || last == ".." {
+		return noDir
+	}
+	return w.protectedPath(path.Join(w.r.env.RealPath(path.Clean(dir)), last), glob)
+}
+
+// procRoot takes the way through a process's view of the root off a path.
+func procRoot(p string) string {
+	rest, ok := strings.CutPrefix(p, "/proc/")
+	if !ok {
+		return p
+	}
+	_, rest, _ = strings.Cut(rest, "/")
+	if rest == "root" {
+		return "/"
+	}
+	if rest, ok = strings.CutPrefix(rest, "root/"); ok {
+		return "/" + rest
+	}
+	return p
+}
+
 // protectedPath classifies an absolute path, which may end in a pattern
 // for all that is in a directory.
 func (w *walker) protectedPath(p string, glob bool) place {
-	p = path.Clean(p)
+	p = procRoot(path.Clean(p))
 	dir, last := path.Split(p)
 	if glob && last != "" && strings.Trim(last, "*?.") == "" && strings.ContainsAny(last, "*?") {
 		p = path.Clean(dir)

@@ -279,7 +279,7 @@ func (w *walker) arithmName(s string, wd *syntax.Word) {
 
 // evalName notes that the value of a name is evaluated as code.
 func (w *walker) evalName(name string, wd *syntax.Word) {
-	if name != "" && w.facts.hostile[name] {
+	if name != "" && w.facts.hostile[name] != "" {
 		w.s.Opaque = true
 	}
 	w.unresolved("second-evaluation", w.source(wd), w.pos(wd))

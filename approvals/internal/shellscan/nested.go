@@ -1,6 +1,7 @@
 package shellscan
 
 import (
+	"path"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -58,7 +59,7 @@ func (w *walker) shell(c *simpleCmd, name string) bool {
 		return true
 	}
 	in := c.stdin()
-	if len(rest) > 0 && !p.has("s") || in == nil || in.op != syntax.Hdoc && in.op != syntax.DashHdoc && in.op != syntax.WordHdoc {
+	if len(rest) > 0 && !p.has("s") && !standardInput(rest[0].text) || in == nil || in.op != syntax.Hdoc && in.op != syntax.DashHdoc && in.op != syntax.WordHdoc {
 		return false
 	}
 	w.wrap(name, false)
@@ -69,6 +70,15 @@ func (w *walker) shell(c *simpleCmd, name string) bool {
 	}
 	w.readScript(c, in.body, in.pos)
 	return true
+}
+
+// standardInput reports whether a path names the standard input.
+func standardInput(p string) bool {
+	switch path.Clean(p) {
+	case "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0":
+		return true
+	}
+	return false
 }
 
 func (w *walker) shellScript(c *simpleCmd, name string, s value) {

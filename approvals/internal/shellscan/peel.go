@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // wrapper says how a program that runs another one names it.
@@ -149,7 +150,11 @@ func (w *walker) unwrap(c *simpleCmd, name string, wr *wrapper) bool {
 	switch name {
 	case "eval":
 		w.wrap(name, false)
-		w.joined(c, c.args[1:])
+		rest := c.args[1:]
+		if len(rest) > 0 && rest[0].text == "--" {
+			rest = rest[1:]
+		}
+		w.joined(c, rest)
 		return false
 	case "parallel":
 		return w.parallel(c, wr)
@@ -173,6 +178,9 @@ func (w *walker) unwrap(c *simpleCmd, name string, wr *wrapper) bool {
 		w.run(c, name)
 		return false
 	}
+	if name == "env" && len(rest) > 0 && rest[0].text == "-" {
+		rest = rest[1:] // an empty environment
+	}
 	if wr.assigns {
 		rest = w.envWords(rest)
 	}
@@ -189,8 +197,8 @@ func (w *walker) unwrap(c *simpleCmd, name string, wr *wrapper) bool {
 	}
 	if len(rest) == 0 {
 		w.run(c, name)
-		if wr.alone && c.stdin() == nil {
-			w.s.Opaque = true
+		if wr.alone {
+			w.ownShell(c)
 		}
 		return false
 	}
@@ -208,6 +216,20 @@ func (w *walker) unwrap(c *simpleCmd, name string, wr *wrapper) bool {
 	}
 	c.args = rest
 	return true
+}
+
+// ownShell reads the shell that a wrapper without a command starts.
+func (w *walker) ownShell(c *simpleCmd) {
+	in := c.stdin()
+	if in == nil || in.op == syntax.RdrIn || in.op == syntax.RdrInOut || in.op == syntax.DplIn {
+		w.s.Opaque = true
+		return
+	}
+	if !in.known {
+		w.dynamicScript(c, in.body)
+		return
+	}
+	w.readScript(&simpleCmd{pos: c.pos}, in.body, in.pos)
 }
 
 // wrapOptions notes what a wrapper's own options do: files it writes and
@@ -238,7 +260,7 @@ func (w *walker) scriptOption(c *simpleCmd, name string, wr *wrapper, p parsed, 
 		w.script(c, s, "")
 		return false
 	}
-	words, ok := w.splitWords(s)
+	words, ok := splitEnv(s)
 	if !ok {
 		w.unresolved("dynamic-eval", s.text, c.pos)
 		w.programs("?")
@@ -246,21 +268,6 @@ func (w *walker) scriptOption(c *simpleCmd, name string, wr *wrapper, p parsed, 
 	}
 	c.args = w.envWords(append(words, rest...))
 	return len(c.args) > 0
-}
-
-// splitWords reads a text as the words of one simple command.
-func (w *walker) splitWords(s value) ([]value, bool) {
-	if !s.known() {
-		return nil, false
-	}
-	if strings.ContainsAny(s.text, "\\'\"$`#;&|<>(){}*?[~\n") {
-		return nil, false
-	}
-	var out []value
-	for _, f := range strings.Fields(s.text) {
-		out = append(out, value{text: f, node: s.node})
-	}
-	return out, true
 }
 
 // envWords skips assignments before a command and notes those that carry
@@ -309,16 +316,45 @@ func placeholders(args []value, repl string) []value {
 	return args
 }
 
+// maxGiven bounds how many of the values of parallel are looked at.
+const maxGiven = 64
+
+// eachGiven reads the command lines that parallel makes of the values behind
+// its colons. Without a command the values are the commands.
+func (w *walker) eachGiven(c *simpleCmd, command, given []value) {
+	words := make([]string, len(command))
+	for i, a := range command {
+		if words[i] = a.text; !a.known() {
+			return
+		}
+	}
+	template := strings.Join(words, " ")
+	for i, v := range given {
+		if i == maxGiven || !v.known() || strings.HasPrefix(v.text, ":::") {
+			return
+		}
+		line := v.text
+		if template != "" {
+			if line = strings.ReplaceAll(template, "{}", v.text); line == template {
+				line += " " + v.text
+			}
+		}
+		w.latent(c.pos, line)
+	}
+}
+
 // parallel reads GNU parallel, whose command is a template for a shell.
 func (w *walker) parallel(c *simpleCmd, wr *wrapper) bool {
 	p := wr.opts.parse(c.args[1:], true)
 	rest := c.args[1+p.rest:]
+	var given []value
 	for i, a := range rest {
 		if strings.HasPrefix(a.text, ":::") {
-			rest = rest[:i]
+			given, rest = rest[i+1:], rest[:i]
 			break
 		}
 	}
+	w.eachGiven(c, rest, given)
 	if p.unknown {
 		w.unresolved("unknown-option", c.args[0].text, c.pos)
 	}

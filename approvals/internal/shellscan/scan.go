@@ -17,6 +17,9 @@ type Env struct {
 	Home string // value of ~ and $HOME
 	User string // login name, for ~user
 	Cwd  string // directory in which the command starts
+	// RealPath returns a path without symlinks. Nil means that none are
+	// followed.
+	RealPath func(string) string
 }
 
 // Scan is what one text would do. It is immutable after Parse and safe for
@@ -133,6 +136,8 @@ func (w *walker) finish() {
 	s := w.s
 	s.Static = w.flags&(fDynamic|fGlob|fFolded|fControl) == 0 && !slices.Contains(s.Programs, "?")
 	s.Dynamic = dynamicKinds(w.flags)
+	w.reevaluated()
+	w.piped()
 	s.Floor = w.floor()
 	w.preflights()
 }

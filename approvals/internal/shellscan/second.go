@@ -21,6 +21,7 @@ func (w *walker) nameOperand(v value, pos int) {
 		if strings.ContainsAny(v.text, "$`") {
 			w.s.Opaque = true
 			w.unresolved("second-evaluation", v.text, pos)
+			w.latentWord(v.text)
 			return
 		}
 		_, index, _ := strings.Cut(v.text, "[")
@@ -99,13 +100,14 @@ func (w *walker) testNumber(x syntax.TestExpr) {
 func (w *walker) declClause(c *syntax.DeclClause) {
 	w.programs(c.Variant.Value)
 	w.wrapExec(c)
-	integer := false
+	integer, ref := false, c.Variant.Value == "nameref"
 	for _, a := range c.Args {
 		if a.Naked && a.Name == nil && a.Value != nil {
 			v := w.r.word(a.Value)
 			w.flags |= v.flags
 			if strings.HasPrefix(v.text, "-") {
 				integer = integer || strings.ContainsRune(v.text, 'i')
+				ref = ref || strings.ContainsRune(v.text, 'n')
 				continue
 			}
 			w.nameOperand(v, w.pos(a))
@@ -115,6 +117,9 @@ func (w *walker) declClause(c *syntax.DeclClause) {
 		}
 	}
 	w.assigns(c.Args, false)
+	if ref {
+		w.references(c.Args)
+	}
 	if integer {
 		for _, a := range c.Args {
 			if a.Value == nil || a.Naked {
@@ -126,6 +131,16 @@ func (w *walker) declClause(c *syntax.DeclClause) {
 		}
 	}
 	w.assignsInner(c.Args)
+}
+
+// references checks the names that declare -n gives another name to: using
+// the new one evaluates an index in the old one.
+func (w *walker) references(list []*syntax.Assign) {
+	for _, a := range list {
+		if a.Value != nil && a.Name != nil {
+			w.nameOperand(w.r.word(a.Value), w.pos(a))
+		}
+	}
 }
 
 func (w *walker) letClause(c *syntax.LetClause) {

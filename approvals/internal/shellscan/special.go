@@ -66,6 +66,9 @@ func (w *walker) partly(x *execution, args []value) bool {
 			w.unresolved("dynamic-source", args[0].text, x.c.pos)
 			x.code = effect.CodeHidden
 		}
+		if in := x.c.stdin(); len(args) > 0 && standardInput(args[0].text) && in != nil && in.known {
+			w.latent(x.c.pos, in.body)
+		}
 	case spSed:
 		w.sed(x, args)
 	case spAwk:

@@ -97,6 +97,9 @@ func (w *walker) git(x *execution, args []value) {
 	w.options(x, &p)
 	x.prog = saved
 	w.gitRuns(x, sub, rest)
+	if v, ok := p.get("x", "exec"); ok && sub == "rebase" && v.known() {
+		w.latent(x.c.pos, v.text)
+	}
 	if row.net {
 		w.gitHosts(x, &p)
 	}
@@ -119,6 +122,9 @@ func (w *walker) gitGlobals(x *execution, p *parsed) {
 		case "c", "config-env":
 			if !o.val.known() || !quietSetting(o.val.text) {
 				x.code = effect.CodeHidden
+				if _, script, ok := strings.Cut(o.val.text, "=!"); ok && o.val.known() {
+					w.latent(x.c.pos, script)
+				}
 			}
 		case "exec-path":
 			if o.has {
@@ -158,8 +164,14 @@ func (w *walker) gitRuns(x *execution, sub string, rest []value) {
 		return ""
 	}
 	switch {
-	case sub == "bisect" && first(0) == "run", sub == "submodule" && strings.Contains(joinText(rest), "foreach"),
-		sub == "filter-branch", sub == "filter-repo", sub == "daemon", sub == "instaweb", sub == "web--browse":
+	case sub == "bisect" && first(0) == "run":
+		x.code = effect.CodeHidden
+		w.latent(x.c.pos, joinText(rest[1:]))
+	case sub == "submodule" && hasWord(rest, "foreach"):
+		x.code = effect.CodeHidden
+		_, script, _ := strings.Cut(joinText(rest), "foreach ")
+		w.latent(x.c.pos, strings.TrimPrefix(script, "--recursive "))
+	case sub == "filter-branch", sub == "filter-repo", sub == "daemon", sub == "instaweb", sub == "web--browse":
 		x.code = effect.CodeHidden
 	}
 	for _, v := range rest {
